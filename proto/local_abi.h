@@ -38,6 +38,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string_view>
 
 #include "proto/encoding_code.h"
@@ -45,7 +46,7 @@
 namespace ringway::abi {
 
 inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
-inline constexpr std::uint32_t kVersion = 11;
+inline constexpr std::uint32_t kVersion = 12;
 
 inline constexpr std::uint32_t kSlotCount = 256;        // operations in flight a session
 inline constexpr std::uint32_t kWorldSizeMax = 64;      // contributors a result can name
@@ -148,6 +149,38 @@ struct UnregisterRegion {
   std::uint32_t reserved;
 };
 
+// What a trainer asks for: the client fills it in, the daemon checks each field, and the peer runs it. Where a kind has
+// no use for a field it is 0.
+struct OpSpec {
+  std::uint64_t count;       // elements, as SizesOf takes it
+  std::uint64_t root;        // peer id of the root, or of a message's other end
+  std::uint64_t feedback;    // names the tensor whose residual is added (FeedbackOf); 0: none
+  std::uint64_t members;     // IsForOneWorld: MembersHash of the members that the input is laid out for
+  std::uint32_t world_size;  // IsForOneWorld: how many these are
+  std::uint32_t rank;        // HasCounts: the trainer's place among them
+  std::uint32_t channel;
+  std::uint32_t tag;       // of a message
+  std::uint32_t priority;  // at most kPriorityMax; the highest is sent first; messages have none
+  OpKind kind;
+  DType dtype;
+  ReduceOp op;
+  std::uint8_t algorithm;  // 0: the plan's choice; else an Algorithm + 1 (CodeOf), the same on all ranks
+  EncodingCode codec;
+  std::uint8_t reserved[5];
+};
+
+// An algorithm that does not exist gets the code of one that does not.
+constexpr std::uint8_t CodeOf(std::optional<Algorithm> algorithm) {
+  if (!algorithm) return 0;
+  const auto number = static_cast<std::uint8_t>(*algorithm);
+  return static_cast<std::uint8_t>((number < kAlgorithmCount ? number : kAlgorithmCount) + 1);
+}
+// Nothing: the plan's choice. REQUIRES: spec.algorithm <= kAlgorithmCount.
+constexpr std::optional<Algorithm> AlgorithmOf(const OpSpec& spec) {
+  if (spec.algorithm == 0) return std::nullopt;
+  return static_cast<Algorithm>(spec.algorithm - 1);
+}
+
 // One operation. The daemon assigns sequence numbers: a channel's operations are numbered in the order of its Submit
 // packets. The input is input_count elements, the result range result_count: SizesOf the kind, but where an output has
 // all ranks' parts as many as the trainer has room for. Offsets are multiples of SizeOf(dtype); the ranges may not
@@ -156,37 +189,22 @@ struct UnregisterRegion {
 //
 // A message (IsMessage) is numbered in its stream, which its two ends, its channel and its tag name.
 //
-// A refused submission (Slot::refused) takes no number. What the trainer has sent after it, before it knew, would take
-// that number in its place and pair with another operation of the others: so a channel takes nothing until the trainer
-// was told of each refusal, and `refusals_told` is how many that were (of an UpdateView: of all channels).
+// A refused submission (Outcome::refused) takes no number. A later one, sent before the trainer read of the refusal,
+// would take that number in its place and pair with another operation of the others. So a channel accepts nothing until
+// the trainer has read each refusal: `refusals_told` counts those that it has read (for an UpdateView: of all channels).
 //
-// Of a kind that HasCounts, world_size RankCounts follow in the packet, and `rank` is the trainer's place among them.
+// For a kind that HasCounts, spec.world_size RankCounts follow in the packet.
 struct Submit {
   PacketHeader header;
+  OpSpec spec;
   std::uint32_t slot;
-  std::uint32_t channel;
-  OpKind kind;
-  DType dtype;
-  ReduceOp op;
-  Codec codec;
-  std::uint8_t staged;
-  std::uint8_t algorithm;    // 0: the plan's choice; else an Algorithm + 1, the same on all ranks
-  std::uint8_t block_power;  // of the codec's block (encoding_code.h)
-  Rounding rounding;
+  std::uint32_t staged;
   std::uint32_t input_region;
   std::uint32_t result_region;
   std::uint64_t input_offset_bytes;
   std::uint64_t result_offset_bytes;
-  std::uint64_t count;
-  std::uint64_t result_count;
-  std::uint64_t feedback;  // of the tensor whose residual is added (FeedbackOf); 0: none
   std::uint64_t input_count;
-  std::uint64_t root;        // its peer id, for kinds that have one; of a message the other end's; else 0
-  std::uint64_t members;     // MembersHash of those that the input is laid out for, of kinds where it is for one world;
-  std::uint32_t world_size;  // .. and how many they are; else 0
-  std::uint32_t rank;        // of kinds that HasCounts: the trainer's among the members; else 0
-  std::uint32_t tag;         // of a message; else 0
-  std::uint32_t priority;    // at most kPriorityMax; messages have none
+  std::uint64_t result_count;
   std::uint64_t refusals_told;
 };
 
@@ -278,22 +296,29 @@ struct StatusReply {
 
 enum class SlotState : std::uint32_t { kFree = 0, kSubmitted = 1, kDone = 2 };
 
+// What came of an operation: the peer fills it in, and the client makes the trainer's result of it.
+struct Outcome {
+  Code code;
+  std::uint32_t world_size;   // contributors
+  std::uint32_t rank;         // this peer's place among them
+  std::uint32_t retries;      // aborted attempts before this one
+  std::uint64_t epoch;        // view in which the result was computed
+  std::uint64_t sequence;     // in its channel
+  std::uint64_t wire_bytes;   // bytes this peer sent for the operation, headers and retries included
+  float error_bound;          // of a lossy codec (collective/error_bound.h)
+  Algorithm algorithm;        // computed the result here
+  std::uint8_t update_waits;  // 1: a prepared view waits on every rank; UpdateView will adopt it
+  std::uint8_t refused;       // 1: it was not submitted, and has no number
+  std::uint8_t reserved;
+};
+
 // One operation in flight. The client owns a kFree or kDone slot, the daemon a kSubmitted one, except for staged_bytes,
 // which the client may raise at any time.
 struct alignas(64) Slot {
   std::atomic<SlotState> state;
-  Code code;
-  std::uint32_t world_size;
-  std::uint32_t rank;
-  std::uint64_t epoch;
-  std::uint64_t sequence;
-  std::uint64_t wire_bytes;    // bytes this peer sent for the operation, headers and retries included
-  std::uint32_t retries;       // aborted attempts before this one
-  std::uint16_t refused;       // 1: it was not submitted, and has no number
-  std::uint16_t update_waits;  // 1: a prepared view waits on every rank; UpdateView will adopt it
+  std::uint32_t reserved;
   std::atomic<std::uint64_t> staged_bytes;
-  std::uint32_t algorithm;                    // the Algorithm that computed the result
-  float error_bound;                          // of a lossy codec (collective/error_bound.h)
+  Outcome outcome;
   std::uint64_t contributors[kWorldSizeMax];  // peer ids in rank order
   char text[kTextBytes];
 };
@@ -346,9 +371,10 @@ struct SessionPage {
 };
 
 static_assert(std::atomic<SlotState>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
-static_assert(sizeof(Submit) == 120 && sizeof(RankCounts) == 24 && sizeof(Join) == 224 && sizeof(JoinReply) == 296 &&
-              sizeof(RegisterRegion) == 24);
+static_assert(sizeof(OpSpec) == 64 && sizeof(Submit) == 128 && sizeof(RankCounts) == 24 && sizeof(Join) == 224 &&
+              sizeof(JoinReply) == 296 && sizeof(RegisterRegion) == 24);
 static_assert(sizeof(MemberEntry) == 136 && sizeof(MemberList) == 16 + std::size_t{64} * 136);
-static_assert(sizeof(Slot) == 832 && offsetof(Slot, contributors) == 64 && offsetof(Slot, text) == 576);
+static_assert(sizeof(Outcome) == 48 && sizeof(Slot) == 832 && offsetof(Slot, contributors) == 64 &&
+              offsetof(Slot, text) == 576);
 
 }  // namespace ringway::abi

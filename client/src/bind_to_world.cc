@@ -30,42 +30,42 @@ Error SessionImpl::BindToWorld(Request* request) {
 Error SessionImpl::LayFor(const std::vector<std::uint64_t>& members, Request* request) const {
   const auto world = static_cast<std::uint32_t>(members.size());
   const std::string ranks = std::to_string(world) + " ranks (Session::world_size)";
-  const bool is_message = IsMessage(request->kind);
-  if (HasRoot(request->kind) || is_message) {
+  const bool is_message = IsMessage(request->spec.kind);
+  if (HasRoot(request->spec.kind) || is_message) {
     if (request->root >= members.size()) {
       return Refuse((is_message ? "the other rank" : "root") + (" is " + std::to_string(request->root)) +
                     ", and there are " + ranks);
     }
-    request->root_peer = members[request->root];
-    if (is_message && request->root_peer == peer_id()) return Refuse("a rank sends nothing to itself: copy it");
+    request->spec.root = members[request->root];
+    if (is_message && request->spec.root == peer_id()) return Refuse("a rank sends nothing to itself: copy it");
   }
-  if (IsForOneWorld(request->kind)) {
-    request->world_size = world;
-    request->members = abi::MembersHash(members);
+  if (IsForOneWorld(request->spec.kind)) {
+    request->spec.world_size = world;
+    request->spec.members = abi::MembersHash(members);
   }
-  if (HasCounts(request->kind)) {
+  if (HasCounts(request->spec.kind)) {
     if (Error error = LayCounts(request, members); !error.ok()) return error;
     return CheckBuffers(*request, request->output_count > 0);
   }
   const std::size_t room = request->input_room.value_or(0);
-  if (request->kind == OpKind::kAllToAll) {
+  if (request->spec.kind == OpKind::kAllToAll) {
     if (room % world != 0) return Refuse(std::to_string(room) + " elements are no equal parts for " + ranks);
-    request->count = room / world;
+    request->spec.count = room / world;
   }
-  const bool is_root = HasRoot(request->kind) && request->root_peer == peer_id();
-  const Sizes sizes = SizesOf(request->kind, request->count, world, is_root);
-  if (request->kind == OpKind::kScatter && is_root && room != sizes.input) {
-    return Refuse("the input has " + std::to_string(room) + " elements, and " + std::to_string(request->count) +
+  const bool is_root = HasRoot(request->spec.kind) && request->spec.root == peer_id();
+  const Sizes sizes = SizesOf(request->spec.kind, request->spec.count, world, is_root);
+  if (request->spec.kind == OpKind::kScatter && is_root && room != sizes.input) {
+    return Refuse("the input has " + std::to_string(room) + " elements, and " + std::to_string(request->spec.count) +
                   " for each of " + ranks + " are " + std::to_string(sizes.input));
   }
   const std::size_t output_room = request->output_room.value_or(sizes.output);
   if (sizes.output > output_room) {
     return Refuse("the output has room for " + std::to_string(output_room) + " elements; " +
-                  std::to_string(request->count) + " of each of " + ranks + " do not fit");
+                  std::to_string(request->spec.count) + " of each of " + ranks + " do not fit");
   }
   request->input_count = sizes.input;
   request->output_count = sizes.output == 0 ? 0 : output_room;
-  return CheckBuffers(*request, request->output_count > 0 && (request->kind != OpKind::kReduce || is_root));
+  return CheckBuffers(*request, request->output_count > 0 && (request->spec.kind != OpKind::kReduce || is_root));
 }
 
 Error SessionImpl::LayCounts(Request* request, const std::vector<std::uint64_t>& members) const {
@@ -75,8 +75,8 @@ Error SessionImpl::LayCounts(Request* request, const std::vector<std::uint64_t>&
   const auto own = std::find(members.begin(), members.end(), peer_id()) - members.begin();
   if (own >= static_cast<std::ptrdiff_t>(members.size()))
     return Error(Code::kProtocol, "the daemon names members without this peer; install the same version of both");
-  request->rank = static_cast<std::uint32_t>(own);
-  const std::size_t count_max = kOperationBytesMax / SizeOf(request->dtype);
+  request->spec.rank = static_cast<std::uint32_t>(own);
+  const std::size_t count_max = kOperationBytesMax / SizeOf(request->spec.dtype);
   std::size_t total = 0, sent_upto = 0;
   for (const abi::RankCounts& rank : request->counts) {
     const bool fits = rank.count <= count_max - total && rank.send_count <= count_max &&
@@ -85,20 +85,20 @@ Error SessionImpl::LayCounts(Request* request, const std::vector<std::uint64_t>&
     total += rank.count;
     sent_upto = std::max<std::size_t>(sent_upto, rank.send_begin + rank.send_count);
   }
-  const abi::RankCounts& mine = request->counts[request->rank];
-  request->count = request->input_count = request->output_count = total;
-  if (request->kind == OpKind::kAllToAllV) {
+  const abi::RankCounts& mine = request->counts[request->spec.rank];
+  request->spec.count = request->input_count = request->output_count = total;
+  if (request->spec.kind == OpKind::kAllToAllV) {
     if (mine.count != mine.send_count) {
       return Refuse("this rank sends " + std::to_string(mine.send_count) + " elements to itself, and receives " +
                     std::to_string(mine.count) + " from itself");
     }
     request->input_count = sent_upto;
   }
-  if (request->kind == OpKind::kAllGatherV) request->input_count = mine.count;
+  if (request->spec.kind == OpKind::kAllGatherV) request->input_count = mine.count;
   request->part = Part{0, total};
-  if (request->kind == OpKind::kReduceScatterV) {
+  if (request->spec.kind == OpKind::kReduceScatterV) {
     std::size_t begin = 0;
-    for (std::uint32_t rank = 0; rank < request->rank; ++rank) begin += request->counts[rank].count;
+    for (std::uint32_t rank = 0; rank < request->spec.rank; ++rank) begin += request->counts[rank].count;
     request->part = Part{begin, mine.count};
   }
   return {};
@@ -111,7 +111,7 @@ Error SessionImpl::CheckBuffers(const Request& request, bool has_result) {
   if (has_result && request.output == nullptr) return Refuse("output is null though count is not 0");
   const auto input = reinterpret_cast<std::uintptr_t>(request.input);
   const auto output = reinterpret_cast<std::uintptr_t>(request.output);
-  const bool may_be_equal = Reduces(request.kind) || request.kind == OpKind::kBroadcast;
+  const bool may_be_equal = Reduces(request.spec.kind) || request.spec.kind == OpKind::kBroadcast;
   if (request.input_count == 0 || request.output_count == 0 || output == 0) return {};
   if (may_be_equal && input == output) return {};
   const bool apart =
@@ -119,7 +119,7 @@ Error SessionImpl::CheckBuffers(const Request& request, bool has_result) {
   if (apart) return {};
   return Refuse(may_be_equal ? "input and output overlap in part; they must be equal or disjoint"
                              : std::string("input and output overlap; those of this collective must be disjoint: ") +
-                                   NameOf(request.kind));
+                                   NameOf(request.spec.kind));
 }
 
 }  // namespace ringway::internal

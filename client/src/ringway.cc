@@ -13,21 +13,42 @@ namespace {
 
 Error NoHandle() { return Error(Code::kInvalidArgument, "this handle is empty (moved from or never set)"); }
 
+// The one place where the options of a call become its spec.
+internal::Request RequestOf(OpKind kind, const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                            const OpOptions& options, std::uint32_t root = 0) {
+  internal::Request request;
+  request.spec.kind = kind;
+  request.spec.count = count;
+  request.spec.dtype = dtype;
+  request.spec.op = op;
+  request.spec.channel = options.channel;
+  request.spec.codec = CodeOf(options.codec);
+  request.spec.algorithm = abi::CodeOf(options.algorithm);
+  request.spec.priority = options.priority;
+  if (!options.error_feedback.empty()) request.spec.feedback = abi::FeedbackOf(options.error_feedback);
+  request.input = input;
+  request.output = output;
+  request.root = root;
+  request.submit_timeout = options.submit_timeout;
+  request.as_peer = options.as_peer;
+  request.stream = options.stream;
+  return request;
+}
+
+internal::Request Moving(OpKind kind, const void* input, void* output, std::size_t count, DType dtype,
+                         const OpOptions& options, std::uint32_t root = 0) {
+  return RequestOf(kind, input, output, count, dtype, ReduceOp::kSum, options, root);
+}
+
 // What a codec encodes together does not reach from one tensor into the next.
 Expected<internal::Request> ManyRequest(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
                                         const OpOptions& options) {
   const std::size_t align = options.codec == Codec::kNone ? 1 : std::max<std::size_t>(options.codec.block, 1);
   auto list = internal::TensorList::Make(tensors, std::max<std::size_t>(SizeOf(dtype), 1), align);
   if (!list.ok()) return list.error();
-  const std::size_t count = list->count();
-  internal::Request request{OpKind::kAllReduce, nullptr, nullptr, count, dtype, op, options};
+  internal::Request request = RequestOf(OpKind::kAllReduce, nullptr, nullptr, list->count(), dtype, op, options);
   request.tensors = std::make_shared<const internal::TensorList>(std::move(*list));
   return request;
-}
-
-internal::Request Moving(OpKind kind, const void* input, void* output, std::size_t count, DType dtype,
-                         const OpOptions& options, std::uint32_t root = 0) {
-  return {kind, input, output, count, dtype, ReduceOp::kSum, options, root};
 }
 
 internal::Request AllGatherOf(const void* input, std::size_t count, void* output, std::size_t output_count, DType dtype,
@@ -45,14 +66,14 @@ internal::Request BroadcastOf(void* data, std::size_t count, DType dtype, std::u
 internal::Request SendOf(const void* data, std::size_t count, DType dtype, std::uint32_t to, std::uint32_t tag,
                          const OpOptions& options) {
   internal::Request request = Moving(OpKind::kSend, data, nullptr, count, dtype, options, to);
-  request.tag = tag;
+  request.spec.tag = tag;
   return request;
 }
 
 internal::Request RecvOf(void* data, std::size_t count, DType dtype, std::uint32_t from, std::uint32_t tag,
                          const OpOptions& options) {
   internal::Request request = Moving(OpKind::kRecv, nullptr, data, count, dtype, options, from);
-  request.tag = tag;
+  request.spec.tag = tag;
   return request;
 }
 
@@ -191,14 +212,14 @@ Expected<Buffer> Session::Allocate(std::size_t bytes) {
 
 Expected<OpResult> Session::AllReduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                       const OpOptions& options) {
-  return internal::NoThrow([&] { return impl_->Run({OpKind::kAllReduce, input, output, count, dtype, op, options}); });
+  return internal::NoThrow(
+      [&] { return impl_->Run(RequestOf(OpKind::kAllReduce, input, output, count, dtype, op, options)); });
 }
 
 Expected<Work> Session::AllReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                        const OpOptions& options) {
-  return internal::NoThrow([&] {
-    return impl_->Start({OpKind::kAllReduce, input, output, count, dtype, op, options});
-  });
+  return internal::NoThrow(
+      [&] { return impl_->Start(RequestOf(OpKind::kAllReduce, input, output, count, dtype, op, options)); });
 }
 
 Expected<OpResult> Session::AllReduceMany(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
@@ -230,16 +251,14 @@ Expected<Work> Session::AllGatherAsync(const void* input, std::size_t count, voi
 
 Expected<OpResult> Session::ReduceScatter(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                           const OpOptions& options) {
-  return internal::NoThrow([&] {
-    return impl_->Run({OpKind::kReduceScatter, input, output, count, dtype, op, options});
-  });
+  return internal::NoThrow(
+      [&] { return impl_->Run(RequestOf(OpKind::kReduceScatter, input, output, count, dtype, op, options)); });
 }
 
 Expected<Work> Session::ReduceScatterAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                            const OpOptions& options) {
-  return internal::NoThrow([&] {
-    return impl_->Start({OpKind::kReduceScatter, input, output, count, dtype, op, options});
-  });
+  return internal::NoThrow(
+      [&] { return impl_->Start(RequestOf(OpKind::kReduceScatter, input, output, count, dtype, op, options)); });
 }
 
 Expected<OpResult> Session::Broadcast(void* data, std::size_t count, DType dtype, std::uint32_t root,
@@ -254,16 +273,14 @@ Expected<Work> Session::BroadcastAsync(void* data, std::size_t count, DType dtyp
 
 Expected<OpResult> Session::Reduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                    std::uint32_t root, const OpOptions& options) {
-  return internal::NoThrow([&] {
-    return impl_->Run({OpKind::kReduce, input, output, count, dtype, op, options, root});
-  });
+  return internal::NoThrow(
+      [&] { return impl_->Run(RequestOf(OpKind::kReduce, input, output, count, dtype, op, options, root)); });
 }
 
 Expected<Work> Session::ReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                     std::uint32_t root, const OpOptions& options) {
-  return internal::NoThrow([&] {
-    return impl_->Start({OpKind::kReduce, input, output, count, dtype, op, options, root});
-  });
+  return internal::NoThrow(
+      [&] { return impl_->Start(RequestOf(OpKind::kReduce, input, output, count, dtype, op, options, root)); });
 }
 
 Expected<OpResult> Session::Gather(const void* input, std::size_t count, void* output, std::size_t output_count,
@@ -326,14 +343,14 @@ Expected<Work> Session::AllGatherVAsync(const void* input, void* output, const s
 Expected<OpResult> Session::ReduceScatterV(const void* input, void* output, const std::vector<std::size_t>& counts,
                                            DType dtype, ReduceOp op, const OpOptions& options) {
   return internal::NoThrow([&] {
-    return impl_->Run(WithCounts({OpKind::kReduceScatterV, input, output, 0, dtype, op, options}, counts));
+    return impl_->Run(WithCounts(RequestOf(OpKind::kReduceScatterV, input, output, 0, dtype, op, options), counts));
   });
 }
 
 Expected<Work> Session::ReduceScatterVAsync(const void* input, void* output, const std::vector<std::size_t>& counts,
                                             DType dtype, ReduceOp op, const OpOptions& options) {
   return internal::NoThrow([&] {
-    return impl_->Start(WithCounts({OpKind::kReduceScatterV, input, output, 0, dtype, op, options}, counts));
+    return impl_->Start(WithCounts(RequestOf(OpKind::kReduceScatterV, input, output, 0, dtype, op, options), counts));
   });
 }
 

@@ -56,7 +56,8 @@ Expected<std::uint32_t> SessionImpl::TakeSlot(Link* link) {
 void SessionImpl::FreeSlot(const Lock& lock, Link* link, std::uint32_t index) {
   SlotOwner& owner = link->owners[index];
   const abi::Slot& slot = link->slot(index);
-  const bool lacks_memory = link->IsDone(index) && slot.refused != 0 && slot.code == Code::kResourceExhausted;
+  const bool lacks_memory =
+      link->IsDone(index) && slot.outcome.refused != 0 && slot.outcome.code == Code::kResourceExhausted;
   for (Region* const region : {owner.input, owner.result}) {
     if (region == nullptr) continue;
     // The daemon may have refused the region for good: the next use registers it anew. The last user does it, for
@@ -81,7 +82,7 @@ void SessionImpl::ReclaimDetached(const Lock& lock, Link* link) {
 
 bool SessionImpl::IsSettled(const Operation& operation) const {
   if (!operation.link->IsDone(operation.slot)) return false;
-  return !MayRejoinAfter(operation.link->slot(operation.slot).code);
+  return !MayRejoinAfter(operation.link->slot(operation.slot).outcome.code);
 }
 
 bool SessionImpl::IsReady(const Operation& operation) const {
@@ -92,43 +93,43 @@ bool SessionImpl::IsReady(const Operation& operation) const {
 }
 
 Expected<OpResult> SessionImpl::ReadOutcome(const Operation& operation) {
-  const abi::Slot& done = operation.link->slot(operation.slot);
-  const std::uint32_t world_size = done.world_size;  // read once: the daemon may write there
-  const std::uint32_t rank = done.rank;
-  const std::vector<std::uint64_t> contributors(done.contributors,
-                                                done.contributors + std::min(world_size, abi::kWorldSizeMax));
+  const abi::Slot& slot = operation.link->slot(operation.slot);
+  const abi::Outcome done = slot.outcome;  // read once: the daemon may write there
+  const std::vector<std::uint64_t> contributors(slot.contributors,
+                                                slot.contributors + std::min(done.world_size, abi::kWorldSizeMax));
   if (done.code != Code::kOk) {
-    if (rank < contributors.size()) LearnOf(operation, done.epoch, rank, contributors);
+    if (done.rank < contributors.size()) LearnOf(operation, done, contributors);
     if (operation.device && !operation.device->input_error.ok()) return operation.device->input_error;
-    return Error(CheckedCode(done.code), TextOf(done.text));
+    return Error(CheckedCode(done.code), TextOf(slot.text));
   }
-  if (world_size > abi::kWorldSizeMax || rank >= world_size) {
+  if (done.world_size > abi::kWorldSizeMax || done.rank >= done.world_size) {
     return Error(Code::kProtocol, "the daemon's result names an impossible world; install the same version of both");
   }
-  OpResult result;
-  const bool is_root = HasRoot(operation.kind) && operation.root_peer == contributors[rank];
-  result.part = operation.part.value_or(ResultOf(operation.kind, operation.count, world_size, rank, is_root));
-  if (result.part.count > operation.output_count) {
+  const abi::OpSpec& spec = operation.spec;
+  const bool is_root = HasRoot(spec.kind) && spec.root == contributors[done.rank];
+  const Part part = operation.part.value_or(ResultOf(spec.kind, spec.count, done.world_size, done.rank, is_root));
+  if (part.count > operation.output_count) {
     return Error(Code::kProtocol, "the daemon's result is larger than its output; install the same version of both");
   }
-  result.epoch = done.epoch;
-  result.rank = rank;
-  result.world_size = world_size;
-  result.contributors = contributors;
-  result.wire_bytes = done.wire_bytes;
-  result.retries = done.retries;
-  result.update_waits = done.update_waits != 0;
-  result.error_bound = done.error_bound;
-  if (done.algorithm < kAlgorithmCount) result.algorithm = static_cast<Algorithm>(done.algorithm);
-  LearnOf(operation, result.epoch, rank, contributors);
-  return result;
+  LearnOf(operation, done, contributors);
+  const bool is_known = static_cast<std::uint8_t>(done.algorithm) < kAlgorithmCount;
+  return OpResult{.epoch = done.epoch,
+                  .rank = done.rank,
+                  .world_size = done.world_size,
+                  .contributors = contributors,
+                  .wire_bytes = done.wire_bytes,
+                  .retries = done.retries,
+                  .update_waits = done.update_waits != 0,
+                  .algorithm = is_known ? done.algorithm : Algorithm::kRing,
+                  .error_bound = done.error_bound,
+                  .part = part};
 }
 
-void SessionImpl::LearnOf(const Operation& operation, std::uint64_t epoch, std::uint32_t rank,
+void SessionImpl::LearnOf(const Operation& operation, const abi::Outcome& outcome,
                           const std::vector<std::uint64_t>& members) {
-  if (operation.link != link_ || epoch < epoch_) return;
-  epoch_ = epoch;
-  rank_ = rank;
+  if (operation.link != link_ || outcome.epoch < epoch_) return;
+  epoch_ = outcome.epoch;
+  rank_ = outcome.rank;
   world_size_ = static_cast<std::uint32_t>(members.size());
   members_ = members;
 }
@@ -137,8 +138,8 @@ Error SessionImpl::CollectResult(const Operation& operation, const Part& part, L
   if (operation.device && operation.device->output) return operation.device->output_error;
   Region* const result = operation.link->owners[operation.slot].result;
   if (part.count == 0 || result == nullptr) return {};
-  const std::size_t begin = part.begin * operation.element_bytes;
-  const std::size_t bytes = part.count * operation.element_bytes;
+  const std::size_t begin = part.begin * SizeOf(operation.spec.dtype);
+  const std::size_t bytes = part.count * SizeOf(operation.spec.dtype);
   const bool is_in_place = !operation.copies_result && result->memory.shared();
   if (is_in_place) return {};
   lock->unlock();
@@ -168,7 +169,7 @@ Expected<OpResult> SessionImpl::Finish(Operation* operation, Lock* lock, const E
         End(*lock, operation->link.get(), error);
       }
     }
-    if (operation->link->slot(operation->slot).refused != 0) Refused(*lock, *operation);
+    if (operation->link->slot(operation->slot).outcome.refused != 0) Refused(*lock, *operation);
   } else {
     operation->outcome = loss;
   }
@@ -181,7 +182,7 @@ void SessionImpl::Refused(const Lock& /*lock*/, const Operation& operation) {
   if (operation.device && operation.device->is_deferred)
     operation.device->has_untold_refusal = true;
   else
-    ++operation.link->refusals_told.at(operation.channel);
+    ++operation.link->refusals_told.at(operation.spec.channel);
 }
 
 Expected<OpResult> SessionImpl::Wait(Operation* operation, const Deadline& deadline) {
@@ -323,7 +324,7 @@ Expected<OpResult> SessionImpl::UpdateView(const Deadline& deadline) {
   Expected<OpResult> result = Error(Code::kInternal, "");
   if (!update) {
     Request request;
-    request.kind = OpKind::kUpdateView;
+    request.spec.kind = OpKind::kUpdateView;
     auto submitted = SubmitPlaced(request, Placement(), *link, deadline);
     if (submitted.ok()) {
       update = submitted.value();

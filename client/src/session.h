@@ -69,54 +69,45 @@ inline Error Refuse(std::string text) { return Error(Code::kInvalidArgument, std
 
 // Pseudo-channel of UpdateView, which any thread may call.
 inline constexpr std::uint32_t kUpdates = abi::kChannelCountMax;
+inline std::uint32_t ChannelOf(const abi::OpSpec& spec) {
+  return spec.kind == OpKind::kUpdateView ? kUpdates : spec.channel;
+}
 
 // A trainer's request. Its kind defines the operation's shape (ringway/types.h).
 struct Request {
-  OpKind kind = OpKind::kAllReduce;
+  abi::OpSpec spec{};  // what depends on the world is filled in by BindToWorld
   const void* input = nullptr;
   void* output = nullptr;
-  std::size_t count = 0;  // as SizesOf takes it
-  DType dtype = DType::kU8;
-  ReduceOp op = ReduceOp::kSum;
-  OpOptions options;
-  std::uint32_t root = 0;                       // its rank, where the kind has one; of a message the other end's
-  std::optional<std::size_t> input_room = {};   // elements given of an input for all ranks
-  std::optional<std::size_t> output_room = {};  // .. and of an output of all ranks' parts
+  std::uint32_t root = 0;                               // rank of the root, or of a message's other end
+  std::optional<std::size_t> input_room = {};           // elements given of an input for all ranks
+  std::optional<std::size_t> output_room = {};          // elements given of an output of all ranks' parts
   std::shared_ptr<const TensorList> tensors = nullptr;  // instead of input and output, which are null then
   std::vector<abi::RankCounts> counts = {};             // by rank, of kinds that HasCounts
-  std::uint32_t tag = 0;                                // of a message
+  Milliseconds submit_timeout = kForever;
+  std::uint64_t as_peer = 0;
+  void* stream = nullptr;
 
-  // Filled in for the world that the session knows.
+  // Filled in by BindToWorld.
   std::size_t input_count = 0;
-  std::size_t output_count = 0;  // capacity of the output
-  std::uint64_t root_peer = 0;
-  std::uint64_t members = 0;      // abi::MembersHash of those that the input is laid out for; 0: any
-  std::uint32_t world_size = 0;   // how many these are
-  std::uint32_t rank = 0;         // its own among them, where the kind HasCounts ..
-  std::optional<Part> part = {};  // .. and what of the output is the result
+  std::size_t output_count = 0;   // capacity of the output
+  std::optional<Part> part = {};  // what of the output is the result, where the kind HasCounts
 
-  // Of the input, from byte `begin` on.
+  // Copies the input from byte `begin` on.
   void CopyInput(std::size_t begin, std::size_t bytes, std::byte* to) const {
     if (tensors != nullptr) return tensors->Gather(begin, bytes, to);
     std::memcpy(to, static_cast<const std::byte*>(input) + begin, bytes);
   }
-  std::size_t input_bytes() const { return input_count * SizeOf(dtype); }
-  std::size_t output_bytes() const { return output_count * SizeOf(dtype); }
-  // Its index in SessionImpl::untold_: the channel, or kUpdates.
-  std::uint32_t untold() const { return kind == OpKind::kUpdateView ? kUpdates : options.channel; }
+  std::size_t input_bytes() const { return input_count * SizeOf(spec.dtype); }
+  std::size_t output_bytes() const { return output_count * SizeOf(spec.dtype); }
 };
 
 // One submitted operation, from the owner's point of view.
 struct Operation {
   std::shared_ptr<Link> link;  // on which it was submitted
   std::uint32_t slot = 0;
-  OpKind kind = OpKind::kAllReduce;
-  std::uint32_t channel = 0;
+  abi::OpSpec spec{};
   std::uint64_t refusals_told = 0;  // that its number depends on
-  std::size_t element_bytes = 1;
-  std::size_t count = 0;
   std::size_t output_count = 0;
-  std::uint64_t root_peer = 0;
   std::optional<Part> part;  // of the output that is the result, where the kind HasCounts
   void* output = nullptr;
   std::shared_ptr<const TensorList> tensors;  // else the outputs
@@ -210,8 +201,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   bool IsReady(const Operation& operation) const;
   Expected<OpResult> ReadOutcome(const Operation& operation);
   // The world that an outcome names.
-  void LearnOf(const Operation& operation, std::uint64_t epoch, std::uint32_t rank,
-               const std::vector<std::uint64_t>& members);
+  void LearnOf(const Operation& operation, const abi::Outcome& outcome, const std::vector<std::uint64_t>& members);
   // REQUIRES: the slot is settled, or `loss` says why it will not be.
   Expected<OpResult> Finish(Operation* operation, Lock* lock, const Error& loss);
   void Refused(const Lock& lock, const Operation& operation);

@@ -20,7 +20,7 @@ constexpr int kKeptOut = 30;
 constexpr Milliseconds kFinisherLinger = std::chrono::seconds(10);
 
 std::byte* OutputAt(const Operation& operation, const Part& part) {
-  return static_cast<std::byte*>(operation.output) + part.begin * operation.element_bytes;
+  return static_cast<std::byte*>(operation.output) + part.begin * SizeOf(operation.spec.dtype);
 }
 
 Error InputFailed(const std::string& why) {
@@ -120,8 +120,8 @@ void SessionImpl::CopyOutput(Lock* lock, Operation* operation) {
   job.direction = device::Direction::kToDevice;
   job.device = *part.output;
   job.to = OutputAt(*operation, result);
-  job.from = region->data() + result.begin * operation->element_bytes;
-  job.bytes = result.count * operation->element_bytes;
+  job.from = region->data() + result.begin * SizeOf(operation->spec.dtype);
+  job.bytes = result.count * SizeOf(operation->spec.dtype);
   job.after = part.submitted;
   const auto report = [self = shared_from_this(), copied = *operation, region, bytes = job.bytes](std::size_t arrived,
                                                                                                   const Error& error) {
@@ -205,7 +205,7 @@ Expected<OpResult> SessionImpl::AwaitDeferred(Lock* lock, const Operation& opera
 
 Error SessionImpl::TellDeferred(const Lock& lock, const Operation& operation) {
   if (std::exchange(operation.device->has_untold_refusal, false)) {
-    ++operation.link->refusals_told.at(operation.channel);
+    ++operation.link->refusals_told.at(operation.spec.channel);
   }
   return Tell(lock, operation.device->outcome->error());
 }

@@ -44,31 +44,27 @@ Error RefuseDeviceMemory(const TensorList& list, std::size_t element_bytes) {
 }  // namespace
 
 Error SessionImpl::CheckRequest(const Request& request) {
-  if (request.options.channel >= abi::kChannelCountMax) {
+  const abi::OpSpec& spec = request.spec;
+  if (spec.channel >= abi::kChannelCountMax) {
     return Refuse("channel must be below " + std::to_string(abi::kChannelCountMax));
   }
-  if (request.options.priority > abi::kPriorityMax) {
+  if (spec.priority > abi::kPriorityMax) {
     return Refuse("the priority is at most " + std::to_string(abi::kPriorityMax));
   }
+  const Encoding codec = EncodingOf(spec.codec);
   const char* reason = nullptr;
-  if (!IsSupported(request.dtype, request.op, request.options.codec, &reason)) {
+  if (!IsSupported(spec.dtype, spec.op, codec, &reason)) return Error(Code::kNotSupported, reason);
+  if (IsMessage(spec.kind) && codec != Codec::kNone) return Error(Code::kNotSupported, kMessagesHaveNoCodec);
+  if (spec.feedback != 0 && !CanFeedBack(spec.kind, spec.op, codec, &reason)) {
     return Error(Code::kNotSupported, reason);
   }
-  if (IsMessage(request.kind) && request.options.codec != Codec::kNone)
-    return Error(Code::kNotSupported, kMessagesHaveNoCodec);
-  if (!request.options.error_feedback.empty() &&
-      !CanFeedBack(request.kind, request.op, request.options.codec, &reason)) {
-    return Error(Code::kNotSupported, reason);
-  }
-  if (request.options.algorithm && static_cast<std::uint8_t>(*request.options.algorithm) >= kAlgorithmCount) {
-    return Error(Code::kNotSupported, "unknown algorithm");
-  }
-  if (request.options.algorithm && !HasAlgorithm(request.kind, *request.options.algorithm)) {
-    return Error(Code::kNotSupported, std::string(NameOf(request.kind)) + " has " + AlgorithmsOf(request.kind));
+  if (spec.algorithm > kAlgorithmCount) return Error(Code::kNotSupported, "unknown algorithm");
+  if (const auto algorithm = abi::AlgorithmOf(spec); algorithm && !HasAlgorithm(spec.kind, *algorithm)) {
+    return Error(Code::kNotSupported, std::string(NameOf(spec.kind)) + " has " + AlgorithmsOf(spec.kind));
   }
   const std::size_t largest =
-      std::max({request.count, request.input_room.value_or(0), request.output_room.value_or(0)});
-  if (largest > kOperationBytesMax / SizeOf(request.dtype)) {
+      std::max<std::size_t>({spec.count, request.input_room.value_or(0), request.output_room.value_or(0)});
+  if (largest > kOperationBytesMax / SizeOf(spec.dtype)) {
     return Refuse("count must be at most 2^46 bytes; split the buffer");
   }
   return {};
@@ -210,7 +206,7 @@ Expected<Region*> SessionImpl::FindZeroCopy(const Lock& /*lock*/, const Memory& 
 Error SessionImpl::PlaceInput(const Request& request, Placement* placement) {
   {
     const Lock lock(mutex_);
-    auto found = FindZeroCopy(lock, {request.input, request.input_bytes(), SizeOf(request.dtype), "input"});
+    auto found = FindZeroCopy(lock, {request.input, request.input_bytes(), SizeOf(request.spec.dtype), "input"});
     if (!found.ok()) return found.error();
     if (Region* const region = found.value()) {
       pool_.AddUser(region);
@@ -231,7 +227,7 @@ Error SessionImpl::PlaceInput(const Request& request, Placement* placement) {
 Error SessionImpl::PlaceResult(const Request& request, Placement* placement) {
   {
     const Lock lock(mutex_);
-    auto found = FindZeroCopy(lock, {request.output, request.output_bytes(), SizeOf(request.dtype), "output"});
+    auto found = FindZeroCopy(lock, {request.output, request.output_bytes(), SizeOf(request.spec.dtype), "output"});
     if (!found.ok()) return found.error();
     Region* const region = found.value();
     if (region != nullptr && region != placement->input) {
@@ -253,7 +249,7 @@ Error SessionImpl::PlaceResult(const Request& request, Placement* placement) {
 Expected<SessionImpl::Placement> SessionImpl::Place(const Request& request) {
   Placement placement;
   if (request.tensors != nullptr) {
-    if (Error error = RefuseDeviceMemory(*request.tensors, SizeOf(request.dtype)); !error.ok()) return error;
+    if (Error error = RefuseDeviceMemory(*request.tensors, SizeOf(request.spec.dtype)); !error.ok()) return error;
   } else if (request.input_count + request.output_count > 0) {
     auto device = FindDeviceMemory({request.input, request.input_bytes()}, {request.output, request.output_bytes()});
     if (!device.ok()) return device.error();
@@ -261,7 +257,7 @@ Expected<SessionImpl::Placement> SessionImpl::Place(const Request& request) {
   }
   if (DevicePart* const device = placement.device.get()) {
     const std::int32_t marked = device->input ? *device->input : *device->output;
-    const auto status = device->library->MarkStream(marked, request.options.stream, &device->submitted);
+    const auto status = device->library->MarkStream(marked, request.stream, &device->submitted);
     if (!status.ok()) return BeforeSubmission(status);
   }
   Error error = request.input_count > 0 ? PlaceInput(request, &placement) : Error();
@@ -280,7 +276,7 @@ void SessionImpl::ReleasePlacement(const Placement& placement) {
 
 std::uint64_t SessionImpl::RefusalsTold(const Lock& /*lock*/, const Link& link, const Request& request) {
   const auto& told = link.refusals_told;
-  if (request.kind != OpKind::kUpdateView) return told[request.options.channel];
+  if (request.spec.kind != OpKind::kUpdateView) return told[request.spec.channel];
   return std::accumulate(told.begin(), told.end(), std::uint64_t{0});
 }
 
@@ -294,32 +290,15 @@ Error SessionImpl::SendSubmit(const Request& request, const Placement& placement
   target.staged_bytes.store(staged ? 0 : request.input_bytes(), std::memory_order_relaxed);
   target.state.store(abi::SlotState::kSubmitted, std::memory_order_release);
   auto packet = MakePacket<abi::Submit>(abi::PacketType::kSubmit);
+  packet.spec = request.spec;
   packet.slot = operation.slot;
-  packet.channel = request.options.channel;
-  packet.kind = request.kind;
-  packet.dtype = request.dtype;
-  packet.op = request.op;
-  const EncodingCode codec = CodeOf(request.options.codec);
-  packet.codec = request.options.codec.codec;
-  packet.block_power = codec.block_power;
-  packet.rounding = request.options.codec.rounding;
-  if (!request.options.error_feedback.empty()) packet.feedback = abi::FeedbackOf(request.options.error_feedback);
-  packet.priority = request.options.priority;
   packet.staged = staged ? 1 : 0;
-  if (request.options.algorithm.has_value())
-    packet.algorithm = static_cast<std::uint8_t>(*request.options.algorithm) + 1;
   packet.input_region = placement.input != nullptr ? placement.input->id : 0;
   packet.result_region = placement.result != nullptr ? placement.result->id : 0;
   packet.input_offset_bytes = placement.input_offset;
   packet.result_offset_bytes = placement.result_offset;
-  packet.count = request.count;
   packet.input_count = request.input_count;
   packet.result_count = request.output_count;
-  packet.root = request.root_peer;
-  packet.tag = request.tag;
-  packet.members = request.members;
-  packet.world_size = request.world_size;
-  packet.rank = request.rank;
   packet.refusals_told = operation.refusals_told;
   if (request.counts.empty()) return operation.link->socket.Send(packet, deadline);
   const std::size_t counts_bytes = request.counts.size() * sizeof(abi::RankCounts);
@@ -367,7 +346,7 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
     if (placement.device) placement.device->number = ++device_operations_;
     operation.refusals_told = RefusalsTold(lock, *link, request);
     // A message may go beside an update that runs; any other operation comes after it.
-    if (request.kind != OpKind::kUpdateView && !IsMessage(request.kind)) DropPendingUpdate(lock);
+    if (request.spec.kind != OpKind::kUpdateView && !IsMessage(request.spec.kind)) DropPendingUpdate(lock);
   }
   const bool is_on_device = placement.device && placement.device->input;
   const bool staged = placement.stages_input && (is_on_device || request.input_bytes() > kStagedAtOnceMax);
@@ -382,17 +361,13 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
       error = NothingSubmitted(SendFailed(link.get(), error, deadline));
     }
     const Lock lock(mutex_);
-    if (error.code() == Code::kRejoined) untold_.reset(request.untold());
+    if (error.code() == Code::kRejoined) untold_.reset(ChannelOf(request.spec));
     FreeSlot(lock, link.get(), operation.slot);
     return error;
   }
   operation.device = placement.device;
-  operation.kind = request.kind;
-  operation.channel = request.options.channel;
-  operation.element_bytes = SizeOf(request.dtype);
-  operation.count = request.count;
+  operation.spec = request.spec;
   operation.output_count = request.output_count;
-  operation.root_peer = request.root_peer;
   operation.part = request.part;
   operation.output = request.output;
   operation.tensors = request.tensors;
@@ -406,13 +381,13 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
 }
 
 Expected<Operation> SessionImpl::Submit(Request request) {
-  const Deadline deadline = Within(request.options.submit_timeout);
+  const Deadline deadline = Within(request.submit_timeout);
   if (Error error = CheckRequest(request); !error.ok()) return error;
-  auto link = Enter(request.options.channel, deadline);
+  auto link = Enter(request.spec.channel, deadline);
   if (!link.ok()) return link.error();
-  if (request.options.as_peer != 0 && request.options.as_peer != (*link)->membership().peer_id) {
+  if (request.as_peer != 0 && request.as_peer != (*link)->membership().peer_id) {
     return Error(Code::kRejoined, "this peer is " + std::to_string((*link)->membership().peer_id) + ", not " +
-                                      std::to_string(request.options.as_peer) +
+                                      std::to_string(request.as_peer) +
                                       " any more: take the others' state, as a newcomer does, then submit again");
   }
   if (Error error = BindToWorld(&request); !error.ok()) return error;

@@ -36,7 +36,7 @@ Algorithm Launcher::AlgorithmOf(const Operation& op) const {
   const Descriptor& descriptor = op.submission.descriptor;
   const std::uint64_t wire_bytes = EncodedBytes(descriptor.codec, descriptor.dtype, bytes / SizeOf(descriptor.dtype));
   const Algorithm planned =
-      op.submission.algorithm.value_or(ctx_.view().plan.AlgorithmFor(descriptor.kind, wire_bytes));
+      abi::AlgorithmOf(op.submission.spec).value_or(ctx_.view().plan.AlgorithmFor(descriptor.kind, wire_bytes));
   const Algorithm wanted = collective::AlgorithmFor(descriptor.kind, planned);
   const std::uint64_t aside = collective::AsideBytesMax(wanted, ctx_.view().world_size(), bytes);
   const bool fits = aside <= std::max(kAsideBuffersMax * bytes, kAsideBytesMax);

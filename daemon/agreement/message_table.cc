@@ -21,16 +21,16 @@ namespace {
 
 StreamName StreamOf(PeerId self, const buffers::Submission& submission) {
   const bool sends = submission.descriptor.kind == OpKind::kSend;
-  return {.from = sends ? self : submission.root,
-          .to = sends ? submission.root : self,
-          .channel = submission.channel,
-          .tag = submission.tag};
+  return {.from = sends ? self : submission.root(),
+          .to = sends ? submission.root() : self,
+          .channel = submission.channel(),
+          .tag = submission.spec.tag};
 }
 
 }  // namespace
 
 Status MessageTable::RoomFor(const buffers::Submission& submission) const {
-  const auto unsettled = unsettled_.find(submission.root);
+  const auto unsettled = unsettled_.find(submission.root());
   if (unsettled != unsettled_.end() && unsettled->second >= kUnsettledMax) {
     return {
         Code::kResourceExhausted,

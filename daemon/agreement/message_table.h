@@ -69,7 +69,7 @@ struct Message {
   std::uint32_t retries = 0;
 
   bool sends() const { return submission.descriptor.kind == OpKind::kSend; }
-  PeerId other() const { return submission.root; }
+  PeerId other() const { return submission.root(); }
   std::uint64_t bytes() const { return submission.descriptor.count * SizeOf(submission.descriptor.dtype); }
   bool is_staged() const { return !sends() || submission.buffers->input_ready() >= bytes(); }
   // Whether it waits for the other trainer to submit its end, as far as is known here.

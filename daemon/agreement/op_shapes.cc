@@ -14,13 +14,14 @@ collective::Shape FirstShape(const Submission& submission, PeerId self, std::uin
   collective::Shape shape = ShapeIn(submission, world_size, Rank());
   if (submission.layout != nullptr) return shape;
   const Descriptor& descriptor = submission.descriptor;
-  shape.input.count = SizesOf(descriptor.kind, descriptor.count, submission.world_size, submission.root == self).input;
+  shape.input.count =
+      SizesOf(descriptor.kind, descriptor.count, submission.spec.world_size, submission.root() == self).input;
   return shape;
 }
 
 Status RoomFor(const Submission& submission, PeerId self, std::uint32_t world_size) {
   const Descriptor& descriptor = submission.descriptor;
-  const bool is_root = submission.root == self;
+  const bool is_root = submission.root() == self;
   const std::uint64_t elements =
       submission.layout != nullptr
           ? submission.layout->total()

@@ -26,8 +26,8 @@ void OpTable::OnTold(const Operation& op) {
 }
 
 Operation& OpTable::Add(Submission submission) {
-  Channel& channel = channels_[submission.channel];
-  const OpName name{submission.channel, channel.next++};
+  Channel& channel = channels_[submission.channel()];
+  const OpName name{submission.channel(), channel.next++};
   Operation& op = ops_[name];
   op.name = name;
   op.buffers = submission.buffers;

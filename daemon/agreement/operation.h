@@ -126,6 +126,6 @@ struct Operation {
   std::uint64_t retained_bytes() const { return is_retained() ? buffers->output_bytes_max() : 0; }
 };
 
-inline Turn TurnOf(const Operation& op) { return {op.submission.priority, op.name}; }
+inline Turn TurnOf(const Operation& op) { return {op.submission.spec.priority, op.name}; }
 
 }  // namespace ringway::agreement

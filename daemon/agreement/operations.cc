@@ -34,16 +34,17 @@ Status Operations::Submit(Submission submission) {
     return {Code::kInvalidArgument, "UpdateView is running: wait for it before submitting more"};
   if (update && table_.untold() > 0)
     return {Code::kInvalidArgument, "UpdateView needs all earlier operations of this session to be done"};
-  if (table_.IsTooFarBeyond(submission.channel)) {
-    return {Code::kResourceExhausted, "an operation of channel " + std::to_string(submission.channel.value) +
+  if (table_.IsTooFarBeyond(submission.channel())) {
+    return {Code::kResourceExhausted, "an operation of channel " + std::to_string(submission.channel().value) +
                                           " is unfinished since " + std::to_string(OpTable::kBeyondMax) +
                                           " others: wait for it, or cancel it"};
   }
   const std::uint32_t world_size = ctx_.view().world_size();
   if (Status room = RoomFor(submission, ctx_.self, world_size); !room.ok()) return room;
   std::shared_ptr<buffers::FeedbackBuffers> feedback;
-  if (submission.feedback != 0) {
-    auto begun = residuals_.Begin(submission.feedback, submission.descriptor, submission.buffers, ctx_.options.memory);
+  if (submission.spec.feedback != 0) {
+    auto begun =
+        residuals_.Begin(submission.spec.feedback, submission.descriptor, submission.buffers, ctx_.options.memory);
     if (!begun.ok()) return begun.status();
     submission.buffers = feedback = std::move(begun).value();
   }
@@ -230,12 +231,12 @@ void Operations::Tell(Operation& op) {
   table_.OnTold(op);
   table_.MarkDue(op.name);
   const bool ok = op.outcome.code == Code::kOk;
-  if (op.feedback != nullptr) residuals_.End(op.submission.feedback, *op.feedback, ok);
+  if (op.feedback != nullptr) residuals_.End(op.submission.spec.feedback, *op.feedback, ok);
   ++(ok ? ctx_.counts.ops_done : ctx_.counts.ops_failed);
   watch_.Moved();
   if (ok) watch_.OnSuccess(op.output_bytes());
   Complete complete;
-  complete.epoch = op.outcome.epoch;
+  complete.outcome.epoch = op.outcome.epoch.value;
   complete.contributors = op.outcome.contributors;
   if (op.is_update()) {
     // All have submitted it, so each knows what the others submitted before: from here on the channels are in step.
@@ -247,7 +248,7 @@ void Operations::Tell(Operation& op) {
     const control::View* adopted = membership_.FindPrepared(epoch);
     if (ok && adopted != nullptr && epoch > op.outcome.epoch) {
       // Every rank names the adopted view, also one that lives in a later view when it learns of it.
-      complete.epoch = epoch;
+      complete.outcome.epoch = epoch.value;
       complete.contributors.clear();
       for (const auto& info : adopted->members()) complete.contributors.emplace_back(info.peer_id());
       if (!RINGWAY_MUTANT(kReportOldUpdate) || epoch > ctx_.view().epoch)
@@ -257,21 +258,22 @@ void Operations::Tell(Operation& op) {
     membership_.OnUpdateOver();
   }
   complete.token = op.submission.token;
-  complete.code = op.outcome.code;
   complete.text = op.outcome.text;
-  complete.op = op.name;
+  complete.channel = op.name.channel;
   const auto place = std::find(complete.contributors.begin(), complete.contributors.end(), ctx_.self);
-  complete.rank = static_cast<std::uint32_t>(place - complete.contributors.begin());
-  complete.wire_bytes = op.wire_bytes;
-  complete.retries = op.retries;
-  complete.algorithm = op.algorithm;
+  complete.outcome.code = op.outcome.code;
+  complete.outcome.rank = static_cast<std::uint32_t>(place - complete.contributors.begin());
+  complete.outcome.sequence = op.name.seq;
+  complete.outcome.wire_bytes = op.wire_bytes;
+  complete.outcome.retries = op.retries;
+  complete.outcome.algorithm = op.algorithm;
+  complete.outcome.error_bound = static_cast<float>(op.error_bound);
+  // Of the agreed outcome alone: a rank that is told in a later view says the same.
+  complete.outcome.update_waits = ok && !op.is_update() && op.outcome.prepared > op.outcome.epoch ? 1 : 0;
   complete.collective = op.submission.descriptor.kind;
   complete.bytes = op.output_bytes();
   complete.codec = op.submission.descriptor.codec;
-  complete.error_bound = static_cast<float>(op.error_bound);
   complete.submitted = op.since;
-  // Of the agreed outcome alone: a rank that is told in a later view says the same.
-  complete.update_waits = ok && !op.is_update() && op.outcome.prepared > op.outcome.epoch;
   ctx_.Emit(std::move(complete));
 }
 

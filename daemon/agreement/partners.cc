@@ -9,15 +9,15 @@ namespace ringway::agreement {
 
 std::string PartnerLost(const Context& ctx, const Submission& submission) {
   const OpKind kind = submission.descriptor.kind;
-  if (HasRoot(kind) && !ctx.view().Contains(submission.root))
-    return ctx.NameOf(submission.root) + ", its root, has left the group";
+  if (HasRoot(kind) && !ctx.view().Contains(submission.root()))
+    return ctx.NameOf(submission.root()) + ", its root, has left the group";
   if (!IsForOneWorld(kind) || RINGWAY_MUTANT(kForgetLayout)) return "";
   const std::vector<PeerId>& members = ctx.view().members;
-  const bool fits =
-      submission.members == abi::MembersHash(members, &PeerId::value) && submission.world_size == members.size();
+  const abi::OpSpec& spec = submission.spec;
+  const bool fits = spec.members == abi::MembersHash(members, &PeerId::value) && spec.world_size == members.size();
   const bool same_place = submission.layout == nullptr || submission.layout->self == ctx.view().RankOf(ctx.self);
   if (fits && same_place) return "";
-  return "its input is laid out for " + std::to_string(submission.world_size) + " ranks, and the group has " +
+  return "its input is laid out for " + std::to_string(spec.world_size) + " ranks, and the group has " +
          std::to_string(members.size()) + " now, or others: submit one for these";
 }
 
@@ -26,10 +26,10 @@ void FindRoot(const Context& ctx, Operation& op) {
   op.submission.descriptor.root = 0;
   op.done_after.reset();
   if (!HasRoot(kind)) return;
-  op.submission.descriptor.root = static_cast<std::uint8_t>(ctx.view().RankOf(op.submission.root)->value);
+  op.submission.descriptor.root = static_cast<std::uint8_t>(ctx.view().RankOf(op.submission.root())->value);
   const bool collects = kind == OpKind::kReduce || kind == OpKind::kGather;
-  if (collects && op.submission.root != ctx.self && !RINGWAY_MUTANT(kDoneBeforeRoot))
-    op.done_after = op.submission.root;
+  if (collects && op.submission.root() != ctx.self && !RINGWAY_MUTANT(kDoneBeforeRoot))
+    op.done_after = op.submission.root();
 }
 
 std::set<PeerId> PartnersOf(const Context& ctx, const Operation& op) {

@@ -35,6 +35,7 @@ using links::Dial;
 using links::LinkId;
 using links::LinkTerms;
 
+using buffers::Complete;  // an action: the trainer's slot is filled now
 using buffers::Keep;
 using buffers::Submission;
 
@@ -47,25 +48,6 @@ struct ToPeer {
 };
 struct ToMaster {
   control::ToMaster message;
-};
-// The trainer is told now: fill the slot.
-struct Complete {
-  std::uint64_t token = 0;
-  Code code = Code::kOk;
-  std::string text;
-  OpName op;
-  Epoch epoch;                       // in which the result was computed
-  std::vector<PeerId> contributors;  // in rank order of that epoch
-  std::uint32_t rank = 0;            // this peer's among them
-  std::uint64_t wire_bytes = 0;
-  std::uint32_t retries = 0;
-  bool update_waits = false;
-  Algorithm algorithm = Algorithm::kRing;  // what it was computed with here, in the newest attempt
-  OpKind collective = OpKind::kAllReduce;
-  std::uint64_t bytes = 0;  // of its buffer (Shape::count); 0 for an UpdateView
-  Encoding codec = Codec::kNone;
-  float error_bound = 0;  // collective/error_bound.h
-  TimePoint submitted{};
 };
 // First view: the trainer's join is answered.
 struct Joined {

@@ -33,13 +33,13 @@ Status PointToPoint::Submit(buffers::Submission submission) {
   if (!membership_.modified().empty()) return {Code::kBufferModified, membership_.modified()};
   if (membership_.leaving() || ctx_.views.ended())
     return {Code::kShuttingDown, "this peer is leaving its group and takes no new operations"};
-  const PeerId other = submission.root;
+  const PeerId other = submission.root();
   Status room = table_.RoomFor(submission);
   RINGWAY_REACHED_IF(room.code() == Code::kResourceExhausted, kMessageTooFarAhead);
   if (!room.ok()) return room;
   if (!ctx_.view().Contains(other)) {  // it takes no number: what is left of the stream is forgotten
     Message unnumbered;
-    unnumbered.name.stream = {ctx_.self, other, submission.channel, submission.tag};
+    unnumbered.name.stream = {ctx_.self, other, submission.channel(), submission.spec.tag};
     unnumbered.submission = std::move(submission);
     unnumbered.since = ctx_.now;
     Report(unnumbered, Code::kPeerLost, ctx_.NameOf(other) + ", its other end, has left the group");
@@ -198,15 +198,16 @@ void PointToPoint::Report(const Message& message, Code code, const std::string& 
   ++(ok ? ctx_.counts.ops_done : ctx_.counts.ops_failed);
   Complete complete;
   complete.token = message.submission.token;
-  complete.code = code;
+  complete.outcome.code = code;
+  complete.outcome.sequence = message.name.seq;
+  complete.outcome.epoch = ctx_.view().epoch.value;
+  complete.outcome.wire_bytes = message.wire_bytes;
+  complete.outcome.retries = message.retries;
+  complete.outcome.algorithm = Algorithm::kDirect;
+  if (const auto rank = ctx_.view().RankOf(ctx_.self)) complete.outcome.rank = rank->value;
   complete.text = text;
-  complete.op = {message.name.stream.channel, message.name.seq};
-  complete.epoch = ctx_.view().epoch;
   complete.contributors = ctx_.view().members;
-  if (const auto rank = ctx_.view().RankOf(ctx_.self)) complete.rank = rank->value;
-  complete.wire_bytes = message.wire_bytes;
-  complete.retries = message.retries;
-  complete.algorithm = Algorithm::kDirect;
+  complete.channel = message.name.stream.channel;
   complete.collective = message.submission.descriptor.kind;
   complete.bytes = message.bytes();
   complete.submitted = message.since;

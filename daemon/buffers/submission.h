@@ -1,14 +1,16 @@
-// What a trainer submits: one operation, and its buffers. The session makes it, the peer runs it.
+// What crosses the seam between a session and its peer: an operation that the trainer submits, and what came of it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <string>
+#include <vector>
 
 #include "daemon/buffers/op_buffers.h"
 #include "proto/clock.h"
 #include "proto/collective/layout.h"
 #include "proto/ids.h"
+#include "proto/local_abi.h"
 #include "proto/segment_header.h"
 
 namespace ringway::buffers {
@@ -17,19 +19,33 @@ namespace ringway::buffers {
 // ranks' parts up to the world size that it has room for.
 struct Submission {
   std::uint64_t token = 0;  // the session's own name for it; comes back in Complete
-  ChannelId channel;
-  Descriptor descriptor;         // its schedule and root are set when the operation starts; of an all_to_all_v
-                                 // not yet that of a pair (collective::DescriptorWith)
-  PeerId root;                   // where the kind has one; of a message the other end
-  std::uint32_t tag = 0;         // of a message
-  std::uint64_t members = 0;     // abi::MembersHash of those that an input for one world is laid out for ..
-  std::uint32_t world_size = 0;  // .. and how many they are (IsForOneWorld)
-  std::shared_ptr<const collective::Layout> layout;  // .. and what each has of it (HasCounts); else null
-  std::optional<Algorithm> algorithm;                // nothing: the plan's choice
+  abi::OpSpec spec{};       // checked
+  // What the ranks must agree on, of the spec. Its schedule and root are set when the operation starts; an all_to_all_v
+  // has one for each pair (collective::DescriptorWith).
+  Descriptor descriptor;
+  std::shared_ptr<const collective::Layout> layout;  // what each member has of the input (HasCounts); else null
   std::shared_ptr<OpBuffers> buffers;                // never null
-  std::uint64_t feedback = 0;                        // names the tensor whose residual is added (feedback.h); 0: none
-  std::uint32_t priority = 0;                        // whose segments this rank sends first: the highest
   Duration time_limit{};  // from now; then all ranks are asked to fail it with kDeadline. 0: none
+
+  ChannelId channel() const { return ChannelId(spec.channel); }
+  PeerId root() const { return PeerId(spec.root); }
+};
+
+// How an operation ended: `outcome`, `text` and `contributors` fill its slot, the rest is for logs and statistics.
+struct Complete {
+  std::uint64_t token = 0;
+  abi::Outcome outcome{};
+  std::string text;
+  std::vector<PeerId> contributors;  // in rank order of the outcome's epoch; at most kWorldSizeMax are reported
+  ChannelId channel;
+  OpKind collective = OpKind::kAllReduce;
+  std::uint64_t bytes = 0;  // of its buffer (Shape::count); 0 for an UpdateView
+  Encoding codec = Codec::kNone;
+  TimePoint submitted{};
+
+  bool ok() const { return outcome.code == Code::kOk; }
+  OpName op() const { return {channel, outcome.sequence}; }
+  Epoch epoch() const { return Epoch(outcome.epoch); }
 };
 
 }  // namespace ringway::buffers

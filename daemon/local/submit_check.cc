@@ -14,15 +14,36 @@ SubmitVerdict ProtocolError(const std::string& what) {
   return {.verdict = Verdict::kLie, .status = Status(Code::kProtocol, what)};
 }
 
-Encoding EncodingIn(const abi::Submit& submit) {
-  return EncodingOf(
-      {static_cast<std::uint8_t>(submit.codec), submit.block_power, static_cast<std::uint8_t>(submit.rounding)});
+bool EnumsInRange(const abi::OpSpec& spec) {
+  return static_cast<std::uint8_t>(spec.kind) < kOpKindCount && static_cast<std::uint8_t>(spec.dtype) < kDTypeCount &&
+         static_cast<std::uint8_t>(spec.op) < kReduceOpCount && IsValid(EncodingOf(spec.codec));
 }
 
-bool EnumsInRange(const abi::Submit& submit) {
-  return static_cast<std::uint8_t>(submit.kind) < kOpKindCount &&
-         static_cast<std::uint8_t>(submit.dtype) < kDTypeCount &&
-         static_cast<std::uint8_t>(submit.op) < kReduceOpCount && IsValid(EncodingIn(submit));
+// Returns what no correct client asks for; empty: nothing. REQUIRES: the enums are in range.
+std::string SpecFault(const abi::OpSpec& spec, PeerId self) {
+  if (spec.channel >= abi::kChannelCountMax) return "a channel number is out of range";
+  if (spec.algorithm > kAlgorithmCount) return "an algorithm is out of range";
+  if (!HasCounts(spec.kind) && spec.rank != 0) return "an operation without counts by rank has some";
+  if (spec.priority > abi::kPriorityMax) return "a priority is out of range";
+  if (!IsMessage(spec.kind) && spec.tag != 0) return "an operation without a tag has one";
+  if (IsMessage(spec.kind) && (spec.feedback != 0 || spec.op != ReduceOp::kSum || PeerId(spec.root) == self))
+    return "a message is for its own sender, or to be reduced";
+  const bool has_layout = spec.root != 0 || spec.world_size != 0 || spec.members != 0 || spec.feedback != 0;
+  if (IsEmpty(spec.kind) && has_layout) return "an operation without elements has a root, a layout or a residual";
+  return "";
+}
+
+// Returns why a valid operation is impossible; empty: it is not.
+std::string WhyUnsupported(const abi::OpSpec& spec) {
+  const Encoding codec = EncodingOf(spec.codec);
+  const auto algorithm = abi::AlgorithmOf(spec);
+  if (IsMessage(spec.kind) && codec != Codec::kNone) return kMessagesHaveNoCodec;
+  if (algorithm && !HasAlgorithm(spec.kind, *algorithm))
+    return std::string(NameOf(spec.kind)) + " has " + AlgorithmsOf(spec.kind);
+  const char* reason = nullptr;
+  if (!IsSupported(spec.dtype, spec.op, codec, &reason)) return reason;
+  if (spec.feedback != 0 && !CanFeedBack(spec.kind, spec.op, codec, &reason)) return reason;
+  return "";
 }
 
 // Returns why [offset, offset + bytes) is not inside a region and aligned; empty if it is.
@@ -42,7 +63,7 @@ bool Overlap(std::uint64_t input, std::uint64_t input_bytes, std::uint64_t resul
 
 // Empty: none.
 std::string RangesFault(const abi::Submit& submit, const SubmitVerdict& verdict, const RegionBytes& region_bytes) {
-  const std::size_t element_bytes = SizeOf(submit.dtype);
+  const std::size_t element_bytes = SizeOf(submit.spec.dtype);
   const std::string input_fault =
       RangeFault(region_bytes(submit.input_region), submit.input_offset_bytes, verdict.input_bytes, element_bytes);
   if (!input_fault.empty()) return "the input's " + input_fault;
@@ -58,9 +79,10 @@ std::string RangesFault(const abi::Submit& submit, const SubmitVerdict& verdict,
 // Nothing: they are no layout, or their sums are not what the packet says.
 std::optional<collective::Layout> LayoutIn(const abi::Submit& submit, std::span<const abi::RankCounts> counts,
                                            std::uint64_t count_max) {
-  if (counts.empty() || counts.size() != submit.world_size || submit.rank >= counts.size()) return std::nullopt;
-  collective::Layout layout{.self = Rank(submit.rank), .counts = {}, .sends = {}};
-  const bool sends = submit.kind == OpKind::kAllToAllV;
+  const abi::OpSpec& spec = submit.spec;
+  if (counts.empty() || counts.size() != spec.world_size || spec.rank >= counts.size()) return std::nullopt;
+  collective::Layout layout{.self = Rank(spec.rank), .counts = {}, .sends = {}};
+  const bool sends = spec.kind == OpKind::kAllToAllV;
   std::uint64_t total = 0;
   for (const abi::RankCounts& rank : counts) {
     if (rank.count > count_max - total) return std::nullopt;
@@ -70,21 +92,22 @@ std::optional<collective::Layout> LayoutIn(const abi::Submit& submit, std::span<
     layout.counts.push_back(rank.count);
     if (sends) layout.sends.push_back({rank.send_begin, rank.send_count});
   }
-  if (sends && layout.sends[submit.rank].count != layout.counts[submit.rank]) return std::nullopt;
-  const collective::Shape shape = collective::ShapeOf({.kind = submit.kind}, layout);
-  const bool fits = submit.count == total && submit.input_count == shape.input.count && submit.result_count == total;
+  if (sends && layout.sends[spec.rank].count != layout.counts[spec.rank]) return std::nullopt;
+  const collective::Shape shape = collective::ShapeOf({.kind = spec.kind}, layout);
+  const bool fits = spec.count == total && submit.input_count == shape.input.count && submit.result_count == total;
   return fits ? std::optional(std::move(layout)) : std::nullopt;
 }
 
 // Whether root, world size and counts are what the kind asks for. REQUIRES: the count overflows in no world.
 bool SizesFit(const abi::Submit& submit, bool is_root) {
-  if ((HasRoot(submit.kind) || IsMessage(submit.kind)) != (submit.root != 0) ||
-      IsForOneWorld(submit.kind) != (submit.world_size != 0))
+  const abi::OpSpec& spec = submit.spec;
+  if ((HasRoot(spec.kind) || IsMessage(spec.kind)) != (spec.root != 0) ||
+      IsForOneWorld(spec.kind) != (spec.world_size != 0))
     return false;
-  if (IsForOneWorld(submit.kind) != (submit.members != 0) || submit.world_size > abi::kWorldSizeMax) return false;
-  if (HasCounts(submit.kind)) return true;  // LayoutIn has them
-  const Sizes sizes = SizesOf(submit.kind, submit.count, std::max(1U, submit.world_size), is_root);
-  const bool grows = submit.kind == OpKind::kAllGather || (submit.kind == OpKind::kGather && is_root);
+  if (IsForOneWorld(spec.kind) != (spec.members != 0) || spec.world_size > abi::kWorldSizeMax) return false;
+  if (HasCounts(spec.kind)) return true;  // LayoutIn has them
+  const Sizes sizes = SizesOf(spec.kind, spec.count, std::max(1U, spec.world_size), is_root);
+  const bool grows = spec.kind == OpKind::kAllGather || (spec.kind == OpKind::kGather && is_root);
   return submit.input_count == sizes.input &&
          (grows ? submit.result_count >= sizes.output : submit.result_count == sizes.output);
 }
@@ -93,58 +116,45 @@ bool SizesFit(const abi::Submit& submit, bool is_root) {
 
 SubmitVerdict CheckSubmit(const abi::Submit& submit, std::span<const abi::RankCounts> counts, PeerId self,
                           const RegionBytes& region_bytes) {
+  const abi::OpSpec& spec = submit.spec;
   if (submit.slot >= abi::kSlotCount) return ProtocolError("a slot number is out of range");
-  if (submit.channel >= abi::kChannelCountMax) return ProtocolError("a channel number is out of range");
-  if (!EnumsInRange(submit)) return ProtocolError("a kind, dtype, op or codec is out of range");
-  if (submit.algorithm > kAlgorithmCount) return ProtocolError("an algorithm is out of range");
   if (submit.staged > 1) return ProtocolError("'staged' is neither 0 nor 1");
-  if (!HasCounts(submit.kind) && (!counts.empty() || submit.rank != 0))
-    return ProtocolError("an operation without counts by rank has some");
-  if (submit.priority > abi::kPriorityMax) return ProtocolError("a priority is out of range");
-  if (!IsMessage(submit.kind) && submit.tag != 0) return ProtocolError("an operation without a tag has one");
-  if (IsMessage(submit.kind) && (submit.feedback != 0 || submit.op != ReduceOp::kSum || PeerId(submit.root) == self))
-    return ProtocolError("a message is for its own sender, or to be reduced");
-  if (IsEmpty(submit.kind)) {
-    if (submit.count != 0 || submit.input_count != 0 || submit.result_count != 0 || submit.staged != 0)
-      return ProtocolError("an operation without elements has some");
-    if (submit.root != 0 || submit.world_size != 0 || submit.members != 0 || submit.feedback != 0)
-      return ProtocolError("an operation without elements has a root, a layout or a residual");
-    return {.descriptor = {.kind = submit.kind}};
-  }
+  if (!EnumsInRange(spec)) return ProtocolError("a kind, dtype, op or codec is out of range");
+  if (const std::string fault = SpecFault(spec, self); !fault.empty()) return ProtocolError(fault);
+  if (!HasCounts(spec.kind) && !counts.empty()) return ProtocolError("an operation without counts by rank has some");
   SubmitVerdict verdict;
-  verdict.descriptor.kind = submit.kind;
-  verdict.descriptor.dtype = submit.dtype;
-  verdict.descriptor.op = submit.op;
-  verdict.descriptor.codec = EncodingIn(submit);
-  verdict.descriptor.count = submit.count;
-  if (submit.algorithm > 0) verdict.algorithm = static_cast<Algorithm>(submit.algorithm - 1);
-  const std::size_t element_bytes = SizeOf(submit.dtype);
+  if (IsEmpty(spec.kind)) {
+    if (spec.count != 0 || submit.input_count != 0 || submit.result_count != 0 || submit.staged != 0)
+      return ProtocolError("an operation without elements has some");
+    verdict.spec.kind = verdict.descriptor.kind = spec.kind;
+    verdict.spec.channel = spec.channel;
+    verdict.spec.priority = spec.priority;
+    return verdict;
+  }
+  verdict.spec = spec;
+  verdict.descriptor.kind = spec.kind;
+  verdict.descriptor.dtype = spec.dtype;
+  verdict.descriptor.op = spec.op;
+  verdict.descriptor.codec = EncodingOf(spec.codec);
+  verdict.descriptor.count = spec.count;
+  const std::size_t element_bytes = SizeOf(spec.dtype);
   const std::uint64_t count_max = std::numeric_limits<std::uint64_t>::max() / element_bytes;
-  if (submit.count > count_max / abi::kWorldSizeMax || submit.result_count > count_max)
+  if (spec.count > count_max / abi::kWorldSizeMax || submit.result_count > count_max)
     return ProtocolError("a count overflows");
-  if (!SizesFit(submit, PeerId(submit.root) == self))
+  if (!SizesFit(submit, PeerId(spec.root) == self))
     return ProtocolError("root, world size and counts do not fit the collective");
-  if (HasCounts(submit.kind)) {
+  if (HasCounts(spec.kind)) {
     auto layout = LayoutIn(submit, counts, count_max / abi::kWorldSizeMax);
     if (!layout) return ProtocolError("counts by rank do not fit the collective");
-    if (submit.kind != OpKind::kAllToAllV) verdict.descriptor.layout = collective::HashOf(*layout);
+    if (spec.kind != OpKind::kAllToAllV) verdict.descriptor.layout = collective::HashOf(*layout);
     verdict.layout = std::make_shared<const collective::Layout>(std::move(*layout));
   }
   verdict.input_bytes = submit.input_count * element_bytes;
   verdict.result_bytes = submit.result_count * element_bytes;
   if (const std::string fault = RangesFault(submit, verdict, region_bytes); !fault.empty()) return ProtocolError(fault);
-  const char* reason = nullptr;
-  if (IsMessage(submit.kind) && verdict.descriptor.codec != Codec::kNone) {
+  if (const std::string why = WhyUnsupported(spec); !why.empty()) {
     verdict.verdict = Verdict::kRefuse;
-    verdict.status = Status(Code::kNotSupported, kMessagesHaveNoCodec);
-  } else if (verdict.algorithm && !HasAlgorithm(submit.kind, *verdict.algorithm)) {
-    verdict.verdict = Verdict::kRefuse;
-    verdict.status =
-        Status(Code::kNotSupported, std::string(NameOf(submit.kind)) + " has " + AlgorithmsOf(submit.kind));
-  } else if (!IsSupported(submit.dtype, submit.op, verdict.descriptor.codec, &reason) ||
-             (submit.feedback != 0 && !CanFeedBack(submit.kind, submit.op, verdict.descriptor.codec, &reason))) {
-    verdict.verdict = Verdict::kRefuse;
-    verdict.status = Status(Code::kNotSupported, reason);
+    verdict.status = Status(Code::kNotSupported, why);
   }
   return verdict;
 }

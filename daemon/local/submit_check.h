@@ -24,8 +24,8 @@ enum class Verdict : std::uint8_t { kAccept, kRefuse, kLie };
 struct SubmitVerdict {
   Verdict verdict = Verdict::kAccept;
   Status status = {};                                          // why, unless accepted
-  Descriptor descriptor = {};                                  // what was accepted
-  std::optional<Algorithm> algorithm = {};                     // nothing: the plan's choice
+  abi::OpSpec spec = {};                                       // what was accepted
+  Descriptor descriptor = {};                                  // .. what of it all ranks must agree on
   std::shared_ptr<const collective::Layout> layout = nullptr;  // of kinds that HasCounts
   std::uint64_t input_bytes = 0;
   std::uint64_t result_bytes = 0;

@@ -262,17 +262,10 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
   if (status.ok()) {
     status = port_ == nullptr ? Status(Code::kShuttingDown, "the peer has ended")
                               : port_->Submit({.token = submit.slot,
-                                               .channel = ChannelId(submit.channel),
+                                               .spec = verdict.spec,
                                                .descriptor = verdict.descriptor,
-                                               .root = PeerId(submit.root),
-                                               .tag = submit.tag,
-                                               .members = submit.members,
-                                               .world_size = submit.world_size,
                                                .layout = verdict.layout,
-                                               .algorithm = verdict.algorithm,
                                                .buffers = std::make_shared<buffers::TrainerBuffers>(std::move(places)),
-                                               .feedback = submit.feedback,
-                                               .priority = submit.priority,
                                                .time_limit = op_deadline_});
   }
   if (!status.ok()) Refuse(submit, status);
@@ -280,22 +273,23 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
 }
 
 Status TrainerSession::CheckRefusalsTold(const abi::Submit& submit) const {
-  const std::uint64_t refusals = submit.kind == OpKind::kUpdateView
+  const std::uint64_t refusals = submit.spec.kind == OpKind::kUpdateView
                                      ? std::accumulate(refusals_.begin(), refusals_.end(), std::uint64_t{0})
-                                     : refusals_.at(submit.channel);
+                                     : refusals_.at(submit.spec.channel);
   if (submit.refusals_told == refusals) return Status::Ok();
   return {Code::kResourceExhausted, "one before it on this channel was refused, which its Wait says"};
 }
 
 // The trainer must submit it again, as skipping it would leave its sequence one behind the others'.
 void TrainerSession::Refuse(const abi::Submit& submit, const Status& why) {
-  ++refusals_.at(submit.channel);
-  Completion refused;
+  ++refusals_.at(submit.spec.channel);
+  buffers::Complete refused;
   refused.token = submit.slot;
-  refused.code = why.code();
+  refused.outcome.code = why.code();
+  refused.outcome.refused = 1;
   refused.text = why.text();
   if (why.code() == Code::kResourceExhausted) refused.text += "; nothing was submitted: submit it again, or leave";
-  Fill(refused, true);
+  Complete(refused);
   Flush();
 }
 

@@ -235,25 +235,14 @@ void TrainerSession::NameMembers(Epoch epoch, std::span<const control::PeerInfo>
   abi::WriteMembers(Page().members, list);
 }
 
-void TrainerSession::Complete(const Completion& completion) { Fill(completion, false); }
-
-void TrainerSession::Fill(const Completion& completion, bool refused) {
-  abi::Slot& slot = SlotAt(completion.token);
-  const std::size_t named = std::min<std::size_t>(completion.contributors.size(), abi::kWorldSizeMax);
-  slot.code = completion.code;
-  slot.world_size = static_cast<std::uint32_t>(completion.contributors.size());
-  slot.rank = completion.rank;
-  slot.epoch = completion.epoch.value;
-  slot.sequence = completion.sequence;
-  slot.wire_bytes = completion.wire_bytes;
-  slot.retries = completion.retries;
-  slot.update_waits = completion.update_waits ? 1 : 0;
-  slot.algorithm = static_cast<std::uint32_t>(completion.algorithm);
-  slot.error_bound = completion.error_bound;
-  slot.refused = refused ? 1 : 0;
-  for (std::size_t i = 0; i < named; ++i) slot.contributors[i] = completion.contributors[i].value;
-  SetText(slot.text, completion.text);
-  slots_[completion.token] = {};
+void TrainerSession::Complete(const buffers::Complete& complete) {
+  abi::Slot& slot = SlotAt(complete.token);
+  slot.outcome = complete.outcome;
+  slot.outcome.world_size = static_cast<std::uint32_t>(complete.contributors.size());
+  const std::size_t named = std::min<std::size_t>(complete.contributors.size(), abi::kWorldSizeMax);
+  for (std::size_t i = 0; i < named; ++i) slot.contributors[i] = complete.contributors[i].value;
+  SetText(slot.text, complete.text);
+  slots_[complete.token] = {};
   slot.state.store(abi::SlotState::kDone, std::memory_order_release);
   doorbell_due_ = true;
 }

@@ -99,22 +99,6 @@ struct JoinOutcome {
   std::uint32_t world_size = 0;
 };
 
-// How an operation ended. `contributors`: at most kWorldSizeMax are reported.
-struct Completion {
-  std::uint64_t token = 0;
-  Code code = Code::kOk;
-  std::string text;
-  std::uint64_t sequence = 0;
-  Epoch epoch;
-  std::span<const PeerId> contributors;
-  std::uint32_t rank = 0;
-  std::uint64_t wire_bytes = 0;
-  std::uint32_t retries = 0;
-  bool update_waits = false;
-  Algorithm algorithm = Algorithm::kRing;
-  float error_bound = 0;
-};
-
 struct SessionLimits {
   std::uint64_t region_bytes_max = 0;  // of all regions of a session together; 0: its share of the daemon's memory
   Duration quiet_max = std::chrono::seconds(5);  // silence of a client that has not asked to join
@@ -143,7 +127,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   // The view's members in rank order. REQUIRES: called before any Complete of that view.
   void NameMembers(Epoch epoch, std::span<const control::PeerInfo> members);
   // Publishes the outcome in shared memory at once; Flush rings the doorbell, once for a batch.
-  void Complete(const Completion& completion);
+  void Complete(const buffers::Complete& complete);
   void Flush();
   // Handles the packets that the trainer has already sent.
   void ReadPending();
@@ -206,7 +190,6 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   // Whether the trainer knows of all refusals that its numbers depend on.
   Status CheckRefusalsTold(const abi::Submit& submit) const;
   void Refuse(const abi::Submit& submit, const Status& why);
-  void Fill(const Completion& completion, bool refused);
   Status MapRanges(const abi::Submit& submit, const SubmitVerdict& verdict, buffers::TrainerBuffers::Places& places);
   void RaiseStaged(std::uint32_t slot);
   abi::SessionPage& Page();

@@ -369,46 +369,36 @@ Status PeerRuntime::WhyFor(Code code, const std::string& text) const {
 
 void PeerRuntime::CarryOut(agreement::Complete& action) {
   // What the plan predicts.
-  const bool plain = action.collective == OpKind::kAllReduce && action.codec == Codec::kNone && action.retries == 0;
+  const bool plain =
+      action.collective == OpKind::kAllReduce && action.codec == Codec::kNone && action.outcome.retries == 0;
   const Duration took = clock_.Now() - action.submitted;
-  if (action.code == Code::kOk && action.bytes > 0 && plain) {
-    times_.Add({action.epoch, action.algorithm, action.bytes, took});
+  if (action.ok() && action.bytes > 0 && plain) {
+    times_.Add({action.epoch(), action.outcome.algorithm, action.bytes, took});
   }
   // A recv takes as long as nobody sends.
   const bool is_timed = action.collective != OpKind::kUpdateView && !IsMessage(action.collective);
-  if (action.code == Code::kOk && is_timed) durations_.Add(took);
+  if (action.ok() && is_timed) durations_.Add(took);
   if (shell::Shows(shell::Level::kDebug)) LogOutcome(action);
-  local::Completion completion;
-  completion.token = action.token;
-  const Status why = WhyFor(action.code, action.text);
-  completion.code = why.code();
-  completion.text = why.text();
-  completion.sequence = action.op.seq;
-  completion.epoch = action.epoch;
-  completion.contributors = action.contributors;
-  completion.rank = action.rank;
-  completion.wire_bytes = action.wire_bytes;
-  completion.retries = action.retries;
-  completion.update_waits = action.update_waits;
-  completion.algorithm = action.algorithm;
-  completion.error_bound = action.error_bound;
+  const Status why = WhyFor(action.outcome.code, action.text);
+  action.outcome.code = why.code();
+  action.text = why.text();
   NameMembers();
-  session_->Complete(completion);
+  session_->Complete(action);
 }
 
 void PeerRuntime::LogOutcome(const agreement::Complete& action) const {
   const auto took = std::chrono::duration_cast<std::chrono::microseconds>(clock_.Now() - action.submitted);
-  const agreement::Note note{.event = action.code == Code::kOk ? "operation_done" : "operation_over",
-                             .fields = {{"epoch", ToString(action.epoch)},
-                                        {"op", ToString(action.op)},
+  const agreement::Note note{.event = action.ok() ? "operation_done" : "operation_over",
+                             .fields = {{"epoch", ToString(action.epoch())},
+                                        {"op", ToString(action.op())},
                                         {"collective", NameOf(action.collective)},
-                                        {"code", NameOf(action.code)},
+                                        {"code", NameOf(action.outcome.code)},
                                         {"world", action.contributors.size()},
                                         {"bytes", action.bytes},
-                                        {"wire_bytes", action.wire_bytes},
+                                        {"wire_bytes", action.outcome.wire_bytes},
                                         {"us", took.count()},
-                                        {"retries", action.retries},
-                                        {"algorithm", NameOf(action.algorithm)}},
+                                        {"retries", action.outcome.retries},
+                                        {"algorithm", NameOf(action.outcome.algorithm)}},
                              .severity = agreement::Severity::kDebug};
   host_->Log(note, options_.self, group());
 }

@@ -115,7 +115,7 @@ class Bench {
     Submission submission;
     submission.token = token;
     submission.descriptor = Described();
-    submission.algorithm = Algorithm::kRing;
+    submission.spec.algorithm = abi::CodeOf(Algorithm::kRing);
     submission.buffers = buffers::BuffersOf(input_, result_, kCount);
     RINGWAY_CHECK(peer_->Submit(std::move(submission), now_).ok());
     (void)peer_->TakeActions();

@@ -18,10 +18,10 @@ TEST(CApiTest, TrainerInCSaysEverything) {
   EXPECT_EQ(RunCTrainer(daemon.socket_path().c_str()), 0) << "the line in c_api_compile_test.c";
   const auto submits = daemon.Look().submits;
   ASSERT_EQ(submits.size(), 5u);
-  EXPECT_EQ(submits[0].algorithm, 0u) << "as the plan says";
-  EXPECT_EQ(submits[2].algorithm, 1u + static_cast<std::uint32_t>(Algorithm::kHalvingDoubling));
-  EXPECT_EQ(submits[2].channel, 3u);
-  const auto scatters = [](const abi::Submit& submit) { return submit.kind == OpKind::kReduceScatter; };
+  EXPECT_EQ(submits[0].spec.algorithm, 0u) << "as the plan says";
+  EXPECT_EQ(submits[2].spec.algorithm, 1u + static_cast<std::uint32_t>(Algorithm::kHalvingDoubling));
+  EXPECT_EQ(submits[2].spec.channel, 3u);
+  const auto scatters = [](const abi::Submit& submit) { return submit.spec.kind == OpKind::kReduceScatter; };
   EXPECT_EQ(std::count_if(submits.begin(), submits.end(), scatters), 1);
 }
 

@@ -337,13 +337,13 @@ void FakeDaemon::CompleteIfWhole(std::uint32_t slot) {
   if (found == open_.end() || (behaviour_.holds && released_.count(slot) == 0)) return;
   const abi::Submit submit = found->second;
   const std::uint64_t arrived = page_->slots[slot].staged_bytes.load(std::memory_order_acquire);
-  if (submit.staged != 0 && arrived != submit.input_count * SizeOf(submit.dtype)) return;
+  if (submit.staged != 0 && arrived != submit.input_count * SizeOf(submit.spec.dtype)) return;
   open_.erase(found);
   Complete(submit);
 }
 
 void FakeDaemon::Complete(const abi::Submit& submit) {
-  const std::size_t bytes = std::min(submit.input_count, submit.result_count) * SizeOf(submit.dtype);
+  const std::size_t bytes = std::min(submit.input_count, submit.result_count) * SizeOf(submit.spec.dtype);
   if (bytes > 0) {
     const std::byte* const input = regions_.at(submit.input_region).data + submit.input_offset_bytes;
     std::byte* const result = regions_.at(submit.result_region).data + submit.result_offset_bytes;
@@ -351,21 +351,20 @@ void FakeDaemon::Complete(const abi::Submit& submit) {
       result[i] = static_cast<std::byte>(std::to_integer<unsigned>(input[i]) + behaviour_.increment);
     }
   }
-  page_->slots[submit.slot].algorithm =
-      submit.algorithm > 0 ? submit.algorithm - 1U : static_cast<std::uint32_t>(kPlansChoice);
+  page_->slots[submit.slot].outcome.algorithm = abi::AlgorithmOf(submit.spec).value_or(kPlansChoice);
   Finish(submit.slot, Code::kOk, "");
 }
 
 void FakeDaemon::Finish(std::uint32_t slot, Code code, const std::string& text, bool refused) {
   abi::Slot& done = page_->slots[slot];
-  done.refused = refused ? 1 : 0;
-  done.code = code;
-  done.world_size = world_size_;
-  done.rank = rank_;
-  done.epoch = epoch_;
-  done.wire_bytes = 5;
-  done.retries = 1;
-  done.update_waits = 1;
+  done.outcome.refused = refused ? 1 : 0;
+  done.outcome.code = code;
+  done.outcome.world_size = world_size_;
+  done.outcome.rank = rank_;
+  done.outcome.epoch = epoch_;
+  done.outcome.wire_bytes = 5;
+  done.outcome.retries = 1;
+  done.outcome.update_waits = 1;
   for (std::uint32_t i = 0; i < world_size_; ++i) done.contributors[i] = 77 + i;
   SetText(done.text, text);
   done.state.store(abi::SlotState::kDone, std::memory_order_release);

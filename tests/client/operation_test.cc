@@ -335,7 +335,7 @@ TEST_F(OperationTest, UpdateViewWaitsForWhatDroppedWorksGoOnWith) {
   daemon_.SetHolds(false);
   daemon_.CompleteHeld();
   EXPECT_EQ(update.get(), Code::kOk);
-  EXPECT_EQ(daemon_.Look().submits.at(1).kind, OpKind::kUpdateView);
+  EXPECT_EQ(daemon_.Look().submits.at(1).spec.kind, OpKind::kUpdateView);
 }
 
 TEST_F(OperationTest, UpdateViewAfterOtherOperationsIsAnotherOne) {
@@ -349,7 +349,7 @@ TEST_F(OperationTest, UpdateViewAfterOtherOperationsIsAnotherOne) {
   EXPECT_TRUE(session_->UpdateView().ok());
   const auto submits = daemon_.Look().submits;
   ASSERT_EQ(submits.size(), 3u);
-  EXPECT_EQ(submits[2].kind, OpKind::kUpdateView);
+  EXPECT_EQ(submits[2].spec.kind, OpKind::kUpdateView);
 }
 
 TEST_F(OperationTest, UpdateViewAfterAMessageIsTheSame) {
@@ -379,7 +379,7 @@ TEST_F(OperationTest, UpdateViewWaitsForTheSameUpdateAfterATimeout) {
   EXPECT_EQ(result.error().code(), Code::kOk);
   EXPECT_EQ(session_->world_size(), 2u);
   EXPECT_EQ(daemon_.Look().submits.size(), 1u);
-  EXPECT_EQ(daemon_.Look().submits.at(0).kind, OpKind::kUpdateView);
+  EXPECT_EQ(daemon_.Look().submits.at(0).spec.kind, OpKind::kUpdateView);
 }
 
 TEST_F(OperationTest, SeveralThreadsReduceOnTheirOwnChannels) {

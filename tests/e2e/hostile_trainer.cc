@@ -95,7 +95,7 @@ std::optional<Code> HostileTrainer::WaitForSlot(std::uint32_t slot) {
   if (!Eventually([&] { return waited.state.load(std::memory_order_acquire) == abi::SlotState::kDone; })) {
     return std::nullopt;
   }
-  return waited.code;
+  return waited.outcome.code;
 }
 
 }  // namespace ringway::e2e

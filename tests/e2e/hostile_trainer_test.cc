@@ -95,11 +95,11 @@ class HostileTrainerTest : public SiegeTest {
 TEST_F(HostileTrainerTest, LiesAboutAnOperationEndTheSession) {
   ExpectAllEnd({
       Submission("slot", [](auto& s) { s.slot = abi::kSlotCount; }),
-      Submission("channel", [](auto& s) { s.channel = abi::kChannelCountMax; }),
-      Submission("kind", [](auto& s) { s.kind = static_cast<OpKind>(kOpKindCount); }),
-      Submission("dtype", [](auto& s) { s.dtype = static_cast<DType>(kDTypeCount); }),
-      Submission("op", [](auto& s) { s.op = static_cast<ReduceOp>(255); }),
-      Submission("codec", [](auto& s) { s.codec = static_cast<Codec>(kCodecCount); }),
+      Submission("channel", [](auto& s) { s.spec.channel = abi::kChannelCountMax; }),
+      Submission("kind", [](auto& s) { s.spec.kind = static_cast<OpKind>(kOpKindCount); }),
+      Submission("dtype", [](auto& s) { s.spec.dtype = static_cast<DType>(kDTypeCount); }),
+      Submission("op", [](auto& s) { s.spec.op = static_cast<ReduceOp>(255); }),
+      Submission("codec", [](auto& s) { s.spec.codec = CodeOf(static_cast<Codec>(kCodecCount)); }),
       Submission("staged", [](auto& s) { s.staged = 2; }),
       Submission("unknown input region", [](auto& s) { s.input_region = 2; }),
       Submission("unknown result region", [](auto& s) { s.result_region = ~0U; }),
@@ -107,10 +107,10 @@ TEST_F(HostileTrainerTest, LiesAboutAnOperationEndTheSession) {
       Submission("result ends behind its region", [](auto& s) { s.result_offset_bytes = kHostileRegionBytes - 4; }),
       Submission("offset that overflows", [](auto& s) { s.result_offset_bytes = kHuge - 3; }),
       Submission("offset between elements", [](auto& s) { s.input_offset_bytes = 2; }),
-      Submission("one element too many", [](auto& s) { s.count = kRegionElements + 1; }),
-      Submission("count whose bytes overflow to few", [](auto& s) { s.count = kHuge / sizeof(float) + 2; }),
+      Submission("one element too many", [](auto& s) { s.spec.count = kRegionElements + 1; }),
+      Submission("count whose bytes overflow to few", [](auto& s) { s.spec.count = kHuge / sizeof(float) + 2; }),
       Submission("result over its input", [](auto& s) { s.result_region = 0; }),
-      Submission("update of the view with elements", [](auto& s) { s.kind = OpKind::kUpdateView; }),
+      Submission("update of the view with elements", [](auto& s) { s.spec.kind = OpKind::kUpdateView; }),
       {"slot whose operation runs",
        [](HostileTrainer& liar) {
          liar.Send(OpenSubmission(0));

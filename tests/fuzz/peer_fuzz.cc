@@ -147,7 +147,7 @@ class World {
     const Descriptor descriptor = SomeDescriptor();
     Submission submission;
     submission.token = ++token_;
-    submission.channel = ChannelId(input_.Below(2));
+    submission.spec.channel = input_.Below(2);
     submission.descriptor = descriptor;
     const std::uint64_t input_bytes = descriptor.count * sizeof(float);
     submission.buffers = std::make_shared<buffers::TrainerBuffers>(
@@ -166,9 +166,9 @@ class World {
     const bool sends = input_.OneIn(2);
     Submission submission;
     submission.token = ++token_;
-    submission.channel = ChannelId(input_.Below(2));
-    submission.tag = input_.Below(2);
-    submission.root = other;
+    submission.spec.channel = input_.Below(2);
+    submission.spec.tag = input_.Below(2);
+    submission.spec.root = other.value;
     submission.descriptor = {.kind = sends ? OpKind::kSend : OpKind::kRecv, .dtype = DType::kF32, .count = SomeCount()};
     const std::uint64_t bytes = submission.descriptor.count * sizeof(float);
     submission.buffers = std::make_shared<buffers::TrainerBuffers>(

@@ -21,26 +21,26 @@ bool Inside(std::uint64_t offset, std::uint64_t bytes, std::uint64_t region_byte
 
 // What is sent lies in the input; the parts are as many as the packet says.
 void CheckLayout(const abi::Submit& submit, const SubmitVerdict& verdict) {
-  REQUIRE((verdict.layout != nullptr) == HasCounts(submit.kind));
+  REQUIRE((verdict.layout != nullptr) == HasCounts(submit.spec.kind));
   if (verdict.layout == nullptr) return;
   const collective::Layout& layout = *verdict.layout;
-  REQUIRE(layout.counts.size() == submit.world_size && layout.self.value < submit.world_size);
-  REQUIRE(layout.total() == submit.count && layout.sent_upto() <= submit.input_count);
-  REQUIRE(layout.sends.size() == (submit.kind == OpKind::kAllToAllV ? submit.world_size : 0));
-  REQUIRE(submit.result_count == submit.count);
+  REQUIRE(layout.counts.size() == submit.spec.world_size && layout.self.value < submit.spec.world_size);
+  REQUIRE(layout.total() == submit.spec.count && layout.sent_upto() <= submit.input_count);
+  REQUIRE(layout.sends.size() == (submit.spec.kind == OpKind::kAllToAllV ? submit.spec.world_size : 0));
+  REQUIRE(submit.result_count == submit.spec.count);
 }
 
 void CheckAccepted(const abi::Submit& submit, const SubmitVerdict& verdict, std::uint64_t input, std::uint64_t result) {
-  const std::uint64_t element = SizeOf(submit.dtype);
+  const std::uint64_t element = SizeOf(submit.spec.dtype);
   REQUIRE(verdict.input_bytes / element == submit.input_count && verdict.input_bytes % element == 0);
   REQUIRE(verdict.result_bytes / element == submit.result_count && verdict.result_bytes % element == 0);
   CheckLayout(submit, verdict);
-  const bool is_root = PeerId(submit.root) == kSelf;
-  const Sizes sizes = HasCounts(submit.kind)
-                          ? Sizes{submit.input_count, submit.count}
-                          : SizesOf(submit.kind, submit.count, std::max(1U, submit.world_size), is_root);
+  const bool is_root = PeerId(submit.spec.root) == kSelf;
+  const Sizes sizes = HasCounts(submit.spec.kind)
+                          ? Sizes{submit.input_count, submit.spec.count}
+                          : SizesOf(submit.spec.kind, submit.spec.count, std::max(1U, submit.spec.world_size), is_root);
   REQUIRE(submit.input_count == sizes.input && submit.result_count >= sizes.output);
-  REQUIRE(submit.result_count == sizes.output || CountsByRank(submit.kind));
+  REQUIRE(submit.result_count == sizes.output || CountsByRank(submit.spec.kind));
   REQUIRE(verdict.input_bytes == 0 || Inside(submit.input_offset_bytes, verdict.input_bytes, input));
   REQUIRE(verdict.result_bytes == 0 || Inside(submit.result_offset_bytes, verdict.result_bytes, result));
   if (verdict.input_bytes == 0 || verdict.result_bytes == 0) return;
@@ -76,12 +76,12 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const SubmitVerdict verdict = CheckSubmit(submit, counts, kSelf, region_bytes);
   REQUIRE((verdict.verdict == Verdict::kAccept) == verdict.status.ok());
   if (verdict.verdict != Verdict::kAccept) return 0;
-  REQUIRE(submit.slot < abi::kSlotCount && submit.channel < abi::kChannelCountMax);
+  REQUIRE(submit.slot < abi::kSlotCount && submit.spec.channel < abi::kChannelCountMax);
   REQUIRE(verdict.input_bytes == 0 || regions.contains(submit.input_region));
   REQUIRE(verdict.result_bytes == 0 || regions.contains(submit.result_region));
-  REQUIRE((submit.root != 0) == (HasRoot(submit.kind) || IsMessage(submit.kind)));
-  REQUIRE((submit.members != 0) == IsForOneWorld(submit.kind));
-  if (IsEmpty(submit.kind)) return 0;
+  REQUIRE((submit.spec.root != 0) == (HasRoot(submit.spec.kind) || IsMessage(submit.spec.kind)));
+  REQUIRE((submit.spec.members != 0) == IsForOneWorld(submit.spec.kind));
+  if (IsEmpty(submit.spec.kind)) return 0;
   CheckAccepted(submit, verdict, regions[submit.input_region], regions[submit.result_region]);
   return 0;
 }

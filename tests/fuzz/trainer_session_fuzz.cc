@@ -164,12 +164,11 @@ class World {
     const buffers::Submission& submission = one->second;
     const std::uint64_t bytes = submission.descriptor.count * SizeOf(submission.descriptor.dtype);
     Port::Fill(submission, bytes, 0x11);
-    const PeerId self(7);
-    Completion completion;
-    completion.token = one->first;
-    completion.contributors = std::span(&self, 1);
+    buffers::Complete complete;
+    complete.token = one->first;
+    complete.contributors = {PeerId(7)};
     port_.open.erase(one);
-    session_->Complete(completion);
+    session_->Complete(complete);
     session_->Flush();
   }
 
@@ -228,48 +227,48 @@ class World {
     if (input_.OneIn(8)) return SendAny<abi::Submit>(abi::PacketType::kSubmit);
     auto submit = MakePacket<abi::Submit>(abi::PacketType::kSubmit);
     submit.slot = input_.Below(8);
-    submit.channel = input_.Below(64);
-    submit.dtype = static_cast<DType>(input_.Below(kDTypeCount));
-    submit.op = static_cast<ReduceOp>(input_.Below(kReduceOpCount));
-    submit.staged = static_cast<std::uint8_t>(input_.Below(2));
-    submit.algorithm = static_cast<std::uint8_t>(input_.Below(kAlgorithmCount + 2));
+    submit.spec.channel = input_.Below(64);
+    submit.spec.dtype = static_cast<DType>(input_.Below(kDTypeCount));
+    submit.spec.op = static_cast<ReduceOp>(input_.Below(kReduceOpCount));
+    submit.staged = input_.Below(2);
+    submit.spec.algorithm = static_cast<std::uint8_t>(input_.Below(kAlgorithmCount + 2));
     submit.input_region = input_.Below(4);
     submit.result_region = input_.Below(4);
     submit.input_offset_bytes = input_.Below(256) * 8;
     submit.result_offset_bytes = input_.Below(256) * 256;
-    submit.count = submit.result_count = input_.Below(256) * 64;
-    if (input_.OneIn(2)) submit.kind = static_cast<OpKind>(input_.Below(kOpKindCount));
-    submit.root = input_.Below(3);
-    submit.world_size = input_.Below(4);
-    submit.members = input_.Below(2);
-    submit.input_count = submit.count * (input_.OneIn(4) ? input_.Below(4) : 1);
+    submit.spec.count = submit.result_count = input_.Below(256) * 64;
+    if (input_.OneIn(2)) submit.spec.kind = static_cast<OpKind>(input_.Below(kOpKindCount));
+    submit.spec.root = input_.Below(3);
+    submit.spec.world_size = input_.Below(4);
+    submit.spec.members = input_.Below(2);
+    submit.input_count = submit.spec.count * (input_.OneIn(4) ? input_.Below(4) : 1);
     if (input_.OneIn(4)) submit.result_count *= input_.Below(4);
-    if (IsMessage(submit.kind) || input_.OneIn(32)) submit.tag = input_.Below(3);
-    submit.refusals_told = input_.OneIn(8) ? input_.Below(3) : refusals_.at(submit.channel);
-    if (HasCounts(submit.kind)) {
+    if (IsMessage(submit.spec.kind) || input_.OneIn(32)) submit.spec.tag = input_.Below(3);
+    submit.refusals_told = input_.OneIn(8) ? input_.Below(3) : refusals_.at(submit.spec.channel);
+    if (HasCounts(submit.spec.kind)) {
       SendCounted(submit);
     } else {
-      if (IsMessage(submit.kind) && !input_.OneIn(4)) {
-        submit.members = submit.world_size = 0;
-        submit.input_count = submit.kind == OpKind::kSend ? submit.count : 0;
-        submit.result_count = submit.count - submit.input_count;
+      if (IsMessage(submit.spec.kind) && !input_.OneIn(4)) {
+        submit.spec.members = submit.spec.world_size = 0;
+        submit.input_count = submit.spec.kind == OpKind::kSend ? submit.spec.count : 0;
+        submit.result_count = submit.spec.count - submit.input_count;
       }
       SendStruct(submit);
     }
     Settle();
-    if (session_->open() && !port_.open.contains(submit.slot)) ++refusals_.at(submit.channel);
+    if (session_->open() && !port_.open.contains(submit.slot)) ++refusals_.at(submit.spec.channel);
   }
 
   // With counts that fit, mostly.
   void SendCounted(abi::Submit submit) {
-    std::vector<abi::RankCounts> counts(submit.world_size);
+    std::vector<abi::RankCounts> counts(submit.spec.world_size);
     if (!counts.empty()) {
-      submit.rank = input_.Below(submit.world_size);
-      counts[input_.Below(submit.world_size)].count = submit.count;
-      const bool pairs = submit.kind == OpKind::kAllToAllV;
+      submit.spec.rank = input_.Below(submit.spec.world_size);
+      counts[input_.Below(submit.spec.world_size)].count = submit.spec.count;
+      const bool pairs = submit.spec.kind == OpKind::kAllToAllV;
       for (abi::RankCounts& rank : counts) rank.send_count = pairs ? rank.count : 0;
-      submit.input_count = submit.kind == OpKind::kAllGatherV ? counts[submit.rank].count : submit.count;
-      if (input_.OneIn(4)) counts[input_.Below(submit.world_size)].send_begin = input_.Number<std::uint64_t>();
+      submit.input_count = submit.spec.kind == OpKind::kAllGatherV ? counts[submit.spec.rank].count : submit.spec.count;
+      if (input_.OneIn(4)) counts[input_.Below(submit.spec.world_size)].send_begin = input_.Number<std::uint64_t>();
     }
     const std::size_t tail_bytes = counts.size() * sizeof(abi::RankCounts);
     std::vector<std::byte> packet(sizeof submit + tail_bytes);

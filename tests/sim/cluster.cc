@@ -301,32 +301,39 @@ void Cluster::Tell(std::uint32_t index, const agreement::Complete& complete) {
   const Operation op = found->second;
   node.operations.erase(found);
   if (tracing()) {
-    Trace(NameOf(index), "told " + ToString(complete.op) + ": " + ringway::NameOf(complete.code) + " epoch " +
-                             ToString(complete.epoch) + " of " + std::to_string(complete.contributors.size()));
+    Trace(NameOf(index), "told " + ToString(complete.op()) + ": " + ringway::NameOf(complete.outcome.code) + " epoch " +
+                             ToString(complete.epoch()) + " of " + std::to_string(complete.contributors.size()));
   }
-  if (op.name != complete.op)
+  if (op.name != complete.op())
     checker_.Fail(NameOf(index) + ": operation " + ToString(op.name) + " told by another name");
   const bool intact = InputIsAsStaged(index, op);
   if (!intact) checker_.Fail(NameOf(index) + ": its input was written to");
-  if (complete.code == Code::kOk && op.staged < op.input->size())
+  if (complete.ok() && op.staged < op.input->size())
     checker_.Fail(NameOf(index) + ": told success before its input was there");
   std::vector<std::uint64_t> next;
   for (std::uint32_t channel = 0; op.descriptor.kind == OpKind::kUpdateView && channel < kChannelsMax; ++channel) {
     next.push_back(NextSequence(index, channel));
   }
-  Outcome outcome{complete.code,          complete.text,    complete.epoch,
-                  complete.contributors,  complete.retries, complete.update_waits,
-                  ResultOf(op, complete), op.descriptor,    op.laid.root,
-                  std::move(next),        op.scribbled};
+  Outcome outcome{complete.outcome.code,
+                  complete.text,
+                  complete.epoch(),
+                  complete.contributors,
+                  complete.outcome.retries,
+                  complete.outcome.update_waits != 0,
+                  ResultOf(op, complete),
+                  op.descriptor,
+                  op.laid.root,
+                  std::move(next),
+                  op.scribbled};
   RecordOutcome(node, op, complete, outcome, intact);
   checker_.OnTold(node.id, op.name, std::move(outcome));
   // The trainer uses its memory again at once: whatever still reads it would spread garbage.
   std::fill(op.input->begin(), op.input->end(), kReused);
   std::fill(op.result->begin(), op.result->end(), kReused);
-  if (complete.code == Code::kOk) node.world = static_cast<std::uint32_t>(complete.contributors.size());
-  if (!complete.contributors.empty() && complete.epoch >= node.known_epoch) {
+  if (complete.ok()) node.world = static_cast<std::uint32_t>(complete.contributors.size());
+  if (!complete.contributors.empty() && complete.epoch() >= node.known_epoch) {
     node.known = complete.contributors;
-    node.known_epoch = complete.epoch;
+    node.known_epoch = complete.epoch();
   }
   News(index);
 }

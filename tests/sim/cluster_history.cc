@@ -94,10 +94,10 @@ void Cluster::RecordSubmission(const Node& node, const Operation& op, const agre
   event.Add("op", std::vector<std::uint64_t>{op.name.seq}).Add("kind", ringway::NameOf(d.kind));
   event.Add("dtype", ringway::NameOf(d.dtype)).Add("reduce", ringway::NameOf(d.op));
   event.Add("codec", ringway::NameOf(d.codec)).Add("count", submission.descriptor.count);
-  event.Add("bytes", std::uint64_t{op.result->size()}).Add("feedback", submission.feedback != 0);
+  event.Add("bytes", std::uint64_t{op.result->size()}).Add("feedback", submission.spec.feedback != 0);
   if (HasRoot(d.kind)) event.Add("root", op.laid.root.value);
   if (HasCounts(d.kind)) event.Add("layout", history::HexOf(submission.descriptor.layout));
-  if (submission.algorithm) event.Add("algorithm", ringway::NameOf(*submission.algorithm));
+  if (const auto algorithm = abi::AlgorithmOf(submission.spec)) event.Add("algorithm", ringway::NameOf(*algorithm));
   const std::vector<std::byte> input = InputOf(node.id, op.name, d, op.laid);  // a staged one is not there yet
   if (Reduces(d.kind)) {
     const std::size_t count = submission.descriptor.count;
@@ -117,8 +117,8 @@ void Cluster::RecordOutcome(const Node& node, const Operation& op, const agreeme
   const Descriptor& d = op.descriptor;
   Object event;
   event.Add("peer", node.id.value).Add("group", node.order.group);
-  event.Add("channel", std::uint64_t{complete.op.channel.value});
-  event.Add("op", std::vector<std::uint64_t>{complete.op.seq}).Add("code", ringway::NameOf(told.code));
+  event.Add("channel", std::uint64_t{complete.channel.value});
+  event.Add("op", std::vector<std::uint64_t>{complete.outcome.sequence}).Add("code", ringway::NameOf(told.code));
   event.Add("intact", intact);
   if (told.code != Code::kOk) {
     options_.history->Write("outcome", event.Add("text", told.text));
@@ -126,18 +126,18 @@ void Cluster::RecordOutcome(const Node& node, const Operation& op, const agreeme
   }
   event.Add("epoch", told.epoch.value).Add("contributors", Numbers(told.contributors));
   event.Add("world", std::uint64_t{told.contributors.size()}).Add("update_waits", told.update_waits);
-  event.Add("retries", std::uint64_t{told.retries}).Add("error_bound", double{complete.error_bound});
+  event.Add("retries", std::uint64_t{told.retries}).Add("error_bound", double{complete.outcome.error_bound});
   event.Add("scribbled", told.scribbled);
   if (d.kind == OpKind::kUpdateView) event.Add("next", told.next);
   event.Add("digest", history::HexOf(Hash64(told.result)));
   const auto world = static_cast<std::uint32_t>(told.contributors.size());
   if (Reduces(d.kind)) {
-    const bool is_root = HasRoot(d.kind) && told.contributors[complete.rank] == op.laid.root;
-    const Part part = ResultAt(op.name, d, world, complete.rank, is_root);
-    const std::size_t whole = HasCounts(d.kind) ? LayoutOf(op.name, d, world, complete.rank).total() : d.count;
+    const bool is_root = HasRoot(d.kind) && told.contributors[complete.outcome.rank] == op.laid.root;
+    const Part part = ResultAt(op.name, d, world, complete.outcome.rank, is_root);
+    const std::size_t whole = HasCounts(d.kind) ? LayoutOf(op.name, d, world, complete.outcome.rank).total() : d.count;
     event.AddRaw("output", history::Describe({d.dtype, told.result.data(), part, whole, SaltOf(op.name)}));
   } else if (!IsEmpty(d.kind)) {
-    const auto pieces = PiecesOf(op.name, d, world, complete.rank, true, told.result.size());
+    const auto pieces = PiecesOf(op.name, d, world, complete.outcome.rank, true, told.result.size());
     event.AddRaw("output", history::DescribePieces(told.result.data(), pieces));
   }
   options_.history->Write("outcome", event);
@@ -154,9 +154,9 @@ void Cluster::RecordMessage(const Node& node, std::string_view event, const Open
   const std::string pieces = history::DescribePieces(message.memory->data(), {message.memory->size()});
   if (event == "submit" && message.sends) members.AddRaw("input", pieces);
   if (complete != nullptr) {
-    members.Add("code", ringway::NameOf(complete->code));
-    if (complete->code == Code::kOk) members.Add("epoch", complete->epoch.value);
-    if (complete->code == Code::kOk && !message.sends) members.AddRaw("output", pieces);
+    members.Add("code", ringway::NameOf(complete->outcome.code));
+    if (complete->ok()) members.Add("epoch", complete->outcome.epoch);
+    if (complete->ok() && !message.sends) members.AddRaw("output", pieces);
   }
   options_.history->Write(event, members);
 }

@@ -35,12 +35,12 @@ std::uint64_t Cluster::SubmitMessage(std::uint32_t index, const MessageOrder& or
       order.sends && options_.staged_one_of != 0 && bytes > 0 && random_() % options_.staged_one_of == 0;
   agreement::Submission submission;
   submission.token = kFirstToken + ++node.messages_submitted;
-  submission.channel = ChannelId(order.channel);
-  submission.tag = order.tag;
+  submission.spec.channel = order.channel;
+  submission.spec.tag = order.tag;
   submission.descriptor.kind = order.sends ? OpKind::kSend : OpKind::kRecv;
   submission.descriptor.dtype = order.dtype;
   submission.descriptor.count = order.count;
-  submission.root = order.other;
+  submission.spec.root = order.other.value;
   submission.time_limit = options_.op_deadline;
   submission.buffers = std::make_shared<buffers::TrainerBuffers>(
       buffers::TrainerBuffers::Places{.input = order.sends ? memory->data() : nullptr,
@@ -86,7 +86,8 @@ void Cluster::TellMessage(std::uint32_t index, const agreement::Complete& comple
   if (found == node.messages.end()) return checker_.Fail(NameOf(index) + ": told of a message that is not open");
   const OpenMessage message = found->second;
   node.messages.erase(found);
-  if (complete.op.seq == 0 && complete.code == Code::kPeerLost) {  // its other end was gone: it has no number
+  if (complete.outcome.sequence == 0 &&
+      complete.outcome.code == Code::kPeerLost) {  // its other end was gone: it has no number
     MessageKey stream = message.key;
     stream.seq = 0;
     --node.message_seqs.at(stream);
@@ -94,16 +95,17 @@ void Cluster::TellMessage(std::uint32_t index, const agreement::Complete& comple
     return;
   }
   if (tracing()) {
-    Trace(NameOf(index), "told " + ToString(message.key) + ": " + ringway::NameOf(complete.code) + " " + complete.text);
+    Trace(NameOf(index),
+          "told " + ToString(message.key) + ": " + ringway::NameOf(complete.outcome.code) + " " + complete.text);
   }
-  if (complete.op.seq != message.key.seq || complete.op.channel.value != message.key.channel)
+  if (complete.outcome.sequence != message.key.seq || complete.channel.value != message.key.channel)
     checker_.Fail(NameOf(index) + ": " + ToString(message.key) + " told by another name");
   RecordMessage(node, "outcome", message, &complete);
   const bool receives = !message.sends;
   if (message.sends && *message.memory != BytesOf(message.key, message.memory->size()))
     checker_.Fail(NameOf(index) + ": what it sends was written to");
-  const std::string broken =
-      messages_.OnTold(message.key, node.id, complete.code, receives ? *message.memory : std::vector<std::byte>());
+  const std::string broken = messages_.OnTold(message.key, node.id, complete.outcome.code,
+                                              receives ? *message.memory : std::vector<std::byte>());
   if (!broken.empty()) checker_.Fail(broken);
   std::fill(message.memory->begin(), message.memory->end(), kUsedAgain);
 }

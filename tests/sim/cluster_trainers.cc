@@ -48,16 +48,17 @@ bool Cluster::Submit(std::uint32_t index, const Descriptor& descriptor, std::uin
   }
   op.result = std::make_shared<std::vector<std::byte>>(room * SizeOf(descriptor.dtype));
   submission.token = node.submitted + 1;
-  submission.channel = ChannelId(channel);
-  submission.root = op.laid.root;
+  submission.spec.channel = channel;
+  submission.spec.root = op.laid.root.value;
   submission.descriptor.root = 0;
   if (IsForOneWorld(kind)) {
-    submission.members = abi::MembersHash(node.known, &PeerId::value);
-    submission.world_size = op.laid.world_size;
+    submission.spec.members = abi::MembersHash(node.known, &PeerId::value);
+    submission.spec.world_size = op.laid.world_size;
   }
   // Some of the newer kinds as the plan says.
   const bool planned = !IsTheSameOnAll(kind) || HasRoot(kind) || kind == OpKind::kBarrier;
-  if (kind != OpKind::kUpdateView && !(planned && op.name.seq % 3 == 0)) submission.algorithm = descriptor.schedule;
+  if (kind != OpKind::kUpdateView && !(planned && op.name.seq % 3 == 0))
+    submission.spec.algorithm = abi::CodeOf(descriptor.schedule);
   const bool staged = options_.staged_one_of != 0 && random_() % options_.staged_one_of == 0;
   if (staged) std::fill(op.input->begin(), op.input->end(), kUnstaged);
   op.staged = staged ? 0 : op.input->size();
@@ -69,13 +70,13 @@ bool Cluster::Submit(std::uint32_t index, const Descriptor& descriptor, std::uin
       .output_bytes = op.result->size(),
       .keep = std::make_shared<std::pair<decltype(op.input), decltype(op.result)>>(op.input, op.result)});
   submission.time_limit = options_.op_deadline;
-  submission.feedback = FeedbackOf(descriptor, node.OpenDescriptors());
-  submission.priority = static_cast<std::uint32_t>((op.name.seq + channel + index) % 3);  // each rank its own
+  submission.spec.feedback = FeedbackOf(descriptor, node.OpenDescriptors());
+  submission.spec.priority = static_cast<std::uint32_t>((op.name.seq + channel + index) % 3);  // each rank its own
   if (tracing()) Trace(NameOf(index), "submits " + ToString(op.name) + ": " + ToString(descriptor));
   node.operations[submission.token] = op;
   Status status = node.peer->Submit(submission, events_.now());
-  if (submission.feedback != 0 && status.code() == Code::kResourceExhausted) {  // then without
-    submission.feedback = 0;
+  if (submission.spec.feedback != 0 && status.code() == Code::kResourceExhausted) {  // then without
+    submission.spec.feedback = 0;
     status = node.peer->Submit(submission, events_.now());
   }
   if (status.ok()) {
@@ -126,10 +127,10 @@ bool Cluster::InputIsAsStaged(std::uint32_t index, const Operation& op) const {
 
 // What of its output memory is the result.
 std::vector<std::byte> Cluster::ResultOf(const Operation& op, const agreement::Complete& complete) {
-  if (complete.code != Code::kOk || op.descriptor.kind == OpKind::kUpdateView) return {};
+  if (!complete.ok() || op.descriptor.kind == OpKind::kUpdateView) return {};
   const auto world = static_cast<std::uint32_t>(complete.contributors.size());
-  const bool is_root = HasRoot(op.descriptor.kind) && complete.contributors[complete.rank] == op.laid.root;
-  const Part range = ResultAt(op.name, op.descriptor, world, complete.rank, is_root);
+  const bool is_root = HasRoot(op.descriptor.kind) && complete.contributors[complete.outcome.rank] == op.laid.root;
+  const Part range = ResultAt(op.name, op.descriptor, world, complete.outcome.rank, is_root);
   const std::size_t size = SizeOf(op.descriptor.dtype);
   RINGWAY_CHECK((range.begin + range.count) * size <= op.result->size());
   const auto begin = op.result->begin() + static_cast<std::ptrdiff_t>(range.begin * size);

@@ -101,7 +101,7 @@ std::optional<Code> ToldOfWhatIsLost() {
   while (peer.HasWork()) peer.Work();
   std::optional<Code> told;
   for (const agreement::Action& action : peer.TakeActions()) {
-    if (const auto* complete = std::get_if<agreement::Complete>(&action)) told = complete->code;
+    if (const auto* complete = std::get_if<agreement::Complete>(&action)) told = complete->outcome.code;
   }
   return told;
 }

@@ -45,8 +45,8 @@ TEST_F(CompanionTest, OneIsUnderWayUntilItEndsThenTheNext) {
   ASSERT_TRUE(companion_->KeepBusy().ok());
   EXPECT_TRUE(companion_->busy());
   EXPECT_EQ(companion_->submitted(), 2u);
-  EXPECT_EQ(daemon_.Look().submits[0].channel, 1u);
-  EXPECT_EQ(daemon_.Look().submits[0].count, (1u << 20) / sizeof(float));
+  EXPECT_EQ(daemon_.Look().submits[0].spec.channel, 1u);
+  EXPECT_EQ(daemon_.Look().submits[0].spec.count, (1u << 20) / sizeof(float));
 }
 
 TEST_F(CompanionTest, WhoIsBehindTheOtherRanksSubmitsAsManyAndWaitsForAll) {

@@ -101,7 +101,7 @@ class DuoTest : public testing::Test {
     for (DuoNode& node : nodes_) {
       Submission submission;
       submission.descriptor = descriptor;
-      submission.feedback = feedback;
+      submission.spec.feedback = feedback;
       submission.buffers =
           buffers::BuffersOf(node.input, node.result, descriptor.count * SizeOf(descriptor.dtype), input_ready);
       ASSERT_TRUE(node.peer.Submit(std::move(submission), now_).ok());
@@ -129,8 +129,8 @@ class DuoTest : public testing::Test {
     } else if (const auto* report = std::get_if<ToMaster>(&action)) {
       if (report->message.has_report()) node.reports.push_back(report->message.report());
     } else if (const auto* complete = std::get_if<Complete>(&action)) {
-      node.told = complete->code;
-      if (complete->code == Code::kOk) node.done.insert(complete->token);
+      node.told = complete->outcome.code;
+      if (complete->outcome.code == Code::kOk) node.done.insert(complete->token);
     } else if (const auto* ended = std::get_if<Ended>(&action)) {
       node.ended = ended->code;
     } else if (const auto* note = std::get_if<Note>(&action)) {

@@ -90,7 +90,7 @@ class FeedbackRun : public DuoTest {
   Status SubmitTo(std::size_t index, const Descriptor& descriptor, std::uint64_t feedback) {
     Submission submission;
     submission.descriptor = descriptor;
-    submission.feedback = feedback;
+    submission.spec.feedback = feedback;
     submission.buffers =
         buffers::BuffersOf(nodes_[index].input, nodes_[index].result, descriptor.count * SizeOf(descriptor.dtype));
     return Node(index).Submit(std::move(submission), now_);

@@ -17,8 +17,8 @@ buffers::Submission Recv(PeerId from, std::uint32_t tag = 0, std::uint64_t token
   buffers::Submission submission;
   submission.token = token;
   submission.descriptor.kind = OpKind::kRecv;
-  submission.root = from;
-  submission.tag = tag;
+  submission.spec.root = from.value;
+  submission.spec.tag = tag;
   submission.buffers = std::make_shared<buffers::TrainerBuffers>();
   return submission;
 }

@@ -15,7 +15,7 @@ constexpr ChannelId kOne(1);
 Submission OnChannelOne(std::uint64_t token) {
   Submission submission;
   submission.token = token;
-  submission.channel = kOne;
+  submission.spec.channel = kOne.value;
   submission.buffers = std::make_shared<buffers::TrainerBuffers>();
   return submission;
 }

@@ -27,9 +27,9 @@ class PartnersTest : public testing::Test {
   static Submission Of(OpKind kind) {
     Submission submission;
     submission.descriptor.kind = kind;
-    submission.members = abi::MembersHash(std::vector<std::uint64_t>{5, 7, 9});
-    submission.world_size = 3;
-    if (HasRoot(kind)) submission.root = PeerId(9);
+    submission.spec.members = abi::MembersHash(std::vector<std::uint64_t>{5, 7, 9});
+    submission.spec.world_size = 3;
+    if (HasRoot(kind)) submission.spec.root = 9;
     if (HasCounts(kind))
       submission.layout = std::make_shared<const collective::Layout>(
           collective::Layout{.self = Rank(1), .counts = {1, 2, 3}, .sends = {}});
@@ -47,7 +47,7 @@ TEST_F(PartnersTest, LayoutForTheseMembersIsDone) {
 
 TEST_F(PartnersTest, RootThatIsGoneIsNamed) {
   Submission submission = Of(OpKind::kGather);
-  submission.root = PeerId(8);
+  submission.spec.root = 8;
   EXPECT_NE(PartnerLost(ctx_, submission).find("its root"), std::string::npos);
 }
 
@@ -55,13 +55,13 @@ TEST_F(PartnersTest, RootThatIsGoneIsNamed) {
 TEST_F(PartnersTest, LayoutForOtherMembersOrAsManyOrAnotherRankIsRefused) {
   const std::vector<std::function<void(Submission&)>> lies = {
       [](Submission& s) {
-        s.members = abi::MembersHash(std::vector<std::uint64_t>{5, 7, 8});
+        s.spec.members = abi::MembersHash(std::vector<std::uint64_t>{5, 7, 8});
       },
       [](Submission& s) {
-        s.members = abi::MembersHash(std::vector<std::uint64_t>{5, 9, 7});
+        s.spec.members = abi::MembersHash(std::vector<std::uint64_t>{5, 9, 7});
       },
-      [](Submission& s) { s.world_size = 2; },
-      [](Submission& s) { s.world_size = 4; },
+      [](Submission& s) { s.spec.world_size = 2; },
+      [](Submission& s) { s.spec.world_size = 4; },
   };
   for (const OpKind kind : {OpKind::kScatter, OpKind::kAllToAll, OpKind::kAllToAllV, OpKind::kAllGatherV}) {
     for (const auto& lie : lies) {

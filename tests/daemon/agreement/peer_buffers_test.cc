@@ -49,8 +49,8 @@ TEST_F(PeerBuffersTest, SegmentsOfTheHigherPriorityAreSentFirst) {
   for (DuoNode& node : nodes_) {
     for (const std::uint32_t priority : {0, 9, 5}) {
       Submission submission;
-      submission.channel = ChannelId(priority);
-      submission.priority = priority;
+      submission.spec.channel = priority;
+      submission.spec.priority = priority;
       submission.descriptor = {OpKind::kAllReduce, DType::kU8,       ReduceOp::kSum,
                                Codec::kNone,       Algorithm::kRing, kBufferBytes};
       submission.buffers = buffers::BuffersOf(node.input, node.result, kBufferBytes);

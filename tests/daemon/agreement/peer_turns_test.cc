@@ -21,8 +21,8 @@ class PeerTurnsTest : public DuoTest {
   // Each returns the token, which is the same at both.
   std::uint64_t Reduce(std::uint32_t channel, std::uint32_t priority, std::uint64_t bytes) {
     Submission submission;
-    submission.channel = ChannelId(channel);
-    submission.priority = priority;
+    submission.spec.channel = channel;
+    submission.spec.priority = priority;
     submission.descriptor.kind = OpKind::kAllReduce;
     return Submit({submission, submission}, bytes);
   }
@@ -30,8 +30,8 @@ class PeerTurnsTest : public DuoTest {
     std::array<Submission, 2> submissions;
     for (const std::size_t index : {0, 1}) {
       submissions[index].descriptor.kind = index == 0 ? OpKind::kSend : OpKind::kRecv;
-      submissions[index].root = IdOf(1 - index);
-      submissions[index].tag = tag;
+      submissions[index].spec.root = IdOf(1 - index).value;
+      submissions[index].spec.tag = tag;
     }
     return Submit(std::move(submissions), bytes);
   }

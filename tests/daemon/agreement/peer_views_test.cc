@@ -65,7 +65,7 @@ class PeerViewsTest : public testing::Test {
   std::uint64_t Submit(OpKind kind = OpKind::kAllReduce, std::uint32_t channel = 0) {
     Submission submission;
     submission.token = ++tokens_;
-    submission.channel = ChannelId(channel);
+    submission.spec.channel = channel;
     submission.descriptor = {kind, DType::kU8, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, 0};
     submission.buffers = std::make_shared<buffers::TrainerBuffers>();
     EXPECT_TRUE(peer_.Submit(std::move(submission), now_).ok());
@@ -77,7 +77,7 @@ class PeerViewsTest : public testing::Test {
     aborts_ = 0;
     for (Action& action : peer_.TakeActions()) {
       if (const auto* complete = std::get_if<Complete>(&action)) {
-        told_[complete->token] = complete->code;
+        told_[complete->token] = complete->outcome.code;
       } else if (const auto* said = std::get_if<ToPeer>(&action)) {
         aborts_ += said->message.has_abort() ? 1 : 0;
       } else if (const auto* to_master = std::get_if<ToMaster>(&action)) {

@@ -81,7 +81,7 @@ class PeerWorkTest : public testing::Test {
     heartbeats_ = 0;
     for (Action& action : peer_->TakeActions()) {
       if (const auto* complete = std::get_if<Complete>(&action)) {
-        EXPECT_EQ(complete->code, Code::kOk);
+        EXPECT_EQ(complete->outcome.code, Code::kOk);
         told_.insert(complete->token);
         told_bytes_ += memory_[complete->token].result.size();
         EXPECT_EQ(memory_[complete->token].result, memory_[complete->token].input) << "of a world of one";

@@ -29,7 +29,7 @@ class SendQueueTest : public testing::Test {
 
   Operation& Submit(std::uint64_t bytes, std::uint32_t priority = 0) {
     Submission submission;
-    submission.priority = priority;
+    submission.spec.priority = priority;
     submission.token = ++tokens_;
     submission.descriptor.count = bytes;
     submission.buffers = std::make_shared<buffers::TrainerBuffers>();

@@ -67,10 +67,10 @@ inline abi::RegisterRegion RegisterPacket(std::uint32_t id, std::uint64_t bytes)
 inline abi::Submit SubmitPacket(std::uint32_t slot) {
   auto submit = MakePacket<abi::Submit>(abi::PacketType::kSubmit);
   submit.slot = slot;
-  submit.dtype = DType::kF32;
+  submit.spec.dtype = DType::kF32;
   submit.input_region = 0;
   submit.result_region = 1;
-  submit.count = submit.input_count = submit.result_count = 1024;
+  submit.spec.count = submit.input_count = submit.result_count = 1024;
   return submit;
 }
 

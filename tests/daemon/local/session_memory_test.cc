@@ -47,7 +47,7 @@ TEST_F(SessionMemoryTest, RegionThatFindsNoRoomFailsItsOperationsOnly) {
   auto submit = SubmitPacket(0);
   submit.result_region = 7;
   Send(submit);
-  EXPECT_EQ(page_->slots[0].code, Code::kResourceExhausted);
+  EXPECT_EQ(page_->slots[0].outcome.code, Code::kResourceExhausted);
   EXPECT_NE(std::string(page_->slots[0].text).find("half of --memory-max"), std::string::npos);
   EXPECT_NE(std::string(page_->slots[0].text).find("nothing was submitted"), std::string::npos);
   EXPECT_TRUE(port_.submissions.empty());
@@ -63,14 +63,14 @@ TEST_F(SessionMemoryTest, RegionThatFindsNoRoomFailsItsOperationsOnly) {
 TEST_F(SessionMemoryTest, ChannelTakesNothingUntilTheTrainerWasToldOfItsRefusals) {
   const auto send = [&](std::uint32_t slot, std::uint32_t channel, std::uint64_t told, std::uint32_t region = 1) {
     auto submit = SubmitPacket(slot);
-    submit.channel = channel;
+    submit.spec.channel = channel;
     submit.refusals_told = told;
     submit.result_region = region;
     const std::size_t before = port_.submissions.size();
     Send(submit);
     if (port_.submissions.size() > before) return Code::kOk;
-    EXPECT_EQ(page_->slots[slot].refused, 1);
-    return page_->slots[slot].code;
+    EXPECT_EQ(page_->slots[slot].outcome.refused, 1);
+    return page_->slots[slot].outcome.code;
   };
   Register(7, 3 * kRegionBytes);
   const Code refused = Code::kResourceExhausted;
@@ -81,15 +81,15 @@ TEST_F(SessionMemoryTest, ChannelTakesNothingUntilTheTrainerWasToldOfItsRefusals
   EXPECT_EQ(send(4, 0, 4), refused) << "one too many";
   EXPECT_EQ(send(5, 0, 4), Code::kOk);
   auto update = SubmitPacket(6);
-  update.kind = OpKind::kUpdateView;
-  update.count = update.input_count = update.result_count = 0;
+  update.spec.kind = OpKind::kUpdateView;
+  update.spec.count = update.input_count = update.result_count = 0;
   update.refusals_told = 3;
   Send(update);
-  EXPECT_EQ(page_->slots[6].code, refused) << "of all channels";
-  Completion done;
+  EXPECT_EQ(page_->slots[6].outcome.code, refused) << "of all channels";
+  buffers::Complete done;
   done.token = 2;
   session_->Complete(done);
-  EXPECT_EQ(page_->slots[2].refused, 0);
+  EXPECT_EQ(page_->slots[2].outcome.refused, 0);
 }
 
 TEST_F(SessionMemoryTest, RegionThatFoundNoRoomIsTakenWhenThereIsSome) {
@@ -99,7 +99,7 @@ TEST_F(SessionMemoryTest, RegionThatFoundNoRoomIsTakenWhenThereIsSome) {
   auto submit = SubmitPacket(0);
   submit.result_region = 7;
   Send(submit);
-  EXPECT_EQ(page_->slots[0].code, Code::kResourceExhausted);
+  EXPECT_EQ(page_->slots[0].outcome.code, Code::kResourceExhausted);
   other.Give(MemoryUse::kRegions, 4 * kRegionBytes);
   submit.slot = 1;
   submit.refusals_told = 1;
@@ -123,7 +123,7 @@ TEST_F(SessionMemoryTest, RegionsThatFoundNoRoomAreKeptUpToAShare) {
     submit.refusals_told = static_cast<std::uint64_t>(std::count(codes.begin(), codes.end(), Code::kResourceExhausted));
     const std::size_t submissions = port_.submissions.size();
     Send(submit);
-    codes.push_back(port_.submissions.size() > submissions ? Code::kOk : page_->slots[id].code);
+    codes.push_back(port_.submissions.size() > submissions ? Code::kOk : page_->slots[id].outcome.code);
     Unregister(id);
     port_.submissions.clear();
   }
@@ -155,7 +155,7 @@ TEST_F(SessionMemoryTest, RegionWithoutPagesIsItsTrainersFaultAtAnyTime) {
       submit.refusals_told = slot;
       Send(submit);
       EXPECT_EQ(page_->slots[slot].state.load(), abi::SlotState::kDone);
-      EXPECT_EQ(page_->slots[slot].code, Code::kInvalidArgument);
+      EXPECT_EQ(page_->slots[slot].outcome.code, Code::kInvalidArgument);
       EXPECT_NE(std::string(page_->slots[slot].text).find("populate"), std::string::npos);
       ++slot;
     }
@@ -181,10 +181,10 @@ TEST_F(SessionMemoryTest, SparseRegionsOfHalfTheMachineTakeNothing) {
   auto submit = SubmitPacket(0);
   submit.input_region = 7;
   submit.result_region = 8;
-  submit.count = submit.input_count = submit.result_count = kVast / 4;
+  submit.spec.count = submit.input_count = submit.result_count = kVast / 4;
   Send(submit);
   EXPECT_EQ(page_->slots[0].state.load(), abi::SlotState::kDone);
-  EXPECT_NE(page_->slots[0].code, Code::kOk);
+  EXPECT_NE(page_->slots[0].outcome.code, Code::kOk);
   EXPECT_TRUE(port_.submissions.empty());
 }
 

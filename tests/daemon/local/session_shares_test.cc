@@ -47,7 +47,7 @@ TEST_F(SessionSharesTest, OneMemfdRegisteredOverAndOverIsCountedEachTime) {
   auto submit = SubmitPacket(0);
   submit.input_region = 99;
   Send(submit);
-  EXPECT_EQ(page_->slots[0].code, Code::kResourceExhausted);
+  EXPECT_EQ(page_->slots[0].outcome.code, Code::kResourceExhausted);
   EXPECT_NE(std::string(page_->slots[0].text).find("its share of the 8 descriptors"), std::string::npos)
       << page_->slots[0].text;
   Unregister(0);
@@ -90,7 +90,7 @@ TEST_F(SessionSharesTest, TrainerThatReadsNothingIsToldNoMoreThanItsSocketHolds)
   session_->Attach(&port_);
   session_->Joined({.peer = PeerId(5), .epoch = Epoch(1), .rank = 0, .world_size = 1});
   for (int i = 0; i < kMoreThanFit; ++i) {
-    session_->Complete(Completion());
+    session_->Complete(buffers::Complete());
     session_->Flush();
   }
   int progress = 0;

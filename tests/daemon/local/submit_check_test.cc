@@ -20,10 +20,10 @@ constexpr std::uint64_t kAsCount = 0xABCDEF;  // until a case says another
 
 abi::Submit Good() {
   abi::Submit submit{};
-  submit.dtype = DType::kF32;
+  submit.spec.dtype = DType::kF32;
   submit.input_region = 0;
   submit.result_region = 1;
-  submit.count = submit.result_count = 1024;
+  submit.spec.count = submit.result_count = 1024;
   submit.input_count = kAsCount;
   return submit;
 }
@@ -41,7 +41,7 @@ void CheckAll(const std::vector<Case>& cases) {
   for (const Case& one : cases) {
     abi::Submit submit = Good();
     one.change(submit);
-    if (submit.input_count == kAsCount) submit.input_count = submit.count;
+    if (submit.input_count == kAsCount) submit.input_count = submit.spec.count;
     const SubmitVerdict verdict = CheckSubmit(submit, one.counts, kSelf, TwoRegions);
     EXPECT_EQ(verdict.verdict, one.verdict) << one.name << ": " << verdict.status.text();
     EXPECT_EQ(verdict.status.ok(), one.verdict == Verdict::kAccept) << one.name;
@@ -52,60 +52,60 @@ TEST(SubmitCheckTest, EveryFieldIsJudged) {
   CheckAll({
       {"as it should be", Verdict::kAccept, [](auto&) {}},
       {"slot", Verdict::kLie, [](auto& s) { s.slot = abi::kSlotCount; }},
-      {"channel", Verdict::kLie, [](auto& s) { s.channel = abi::kChannelCountMax; }},
-      {"kind", Verdict::kLie, [](auto& s) { s.kind = static_cast<OpKind>(kOpKindCount); }},
-      {"dtype", Verdict::kLie, [](auto& s) { s.dtype = static_cast<DType>(255); }},
-      {"op", Verdict::kLie, [](auto& s) { s.op = static_cast<ReduceOp>(kReduceOpCount); }},
-      {"codec", Verdict::kLie, [](auto& s) { s.codec = static_cast<Codec>(kCodecCount); }},
+      {"channel", Verdict::kLie, [](auto& s) { s.spec.channel = abi::kChannelCountMax; }},
+      {"kind", Verdict::kLie, [](auto& s) { s.spec.kind = static_cast<OpKind>(kOpKindCount); }},
+      {"dtype", Verdict::kLie, [](auto& s) { s.spec.dtype = static_cast<DType>(255); }},
+      {"op", Verdict::kLie, [](auto& s) { s.spec.op = static_cast<ReduceOp>(kReduceOpCount); }},
+      {"codec", Verdict::kLie, [](auto& s) { s.spec.codec = CodeOf(static_cast<Codec>(kCodecCount)); }},
       {"staged", Verdict::kLie, [](auto& s) { s.staged = 2; }},
       {"input region", Verdict::kLie, [](auto& s) { s.input_region = 2; }},
       {"result region", Verdict::kLie, [](auto& s) { s.result_region = 77; }},
-      {"count beyond the region", Verdict::kLie, [](auto& s) { s.count = s.result_count = 1025; }},
-      {"count overflows bytes", Verdict::kLie, [](auto& s) { s.count = s.result_count = kHuge / 4 + 2; }},
+      {"count beyond the region", Verdict::kLie, [](auto& s) { s.spec.count = s.result_count = 1025; }},
+      {"count overflows bytes", Verdict::kLie, [](auto& s) { s.spec.count = s.result_count = kHuge / 4 + 2; }},
       {"offset beyond the region", Verdict::kLie, [](auto& s) { s.input_offset_bytes = 4; }},
       {"offset overflows", Verdict::kLie, [](auto& s) { s.input_offset_bytes = kHuge - 3; }},
       {"result offset overflows", Verdict::kLie, [](auto& s) { s.result_offset_bytes = kHuge - 3; }},
       {"misaligned", Verdict::kLie,
        [](auto& s) {
-         s.count = s.result_count = 1;
+         s.spec.count = s.result_count = 1;
          s.input_offset_bytes = 2;
        }},
       {"same range", Verdict::kLie, [](auto& s) { s.result_region = 0; }},
       {"ranges overlap by one element", Verdict::kLie,
        [](auto& s) {
          s.result_region = 0;
-         s.count = s.result_count = 512;
+         s.spec.count = s.result_count = 512;
          s.result_offset_bytes = 2044;
        }},
       {"ranges touch", Verdict::kAccept,
        [](auto& s) {
          s.result_region = 0;
-         s.count = s.result_count = 512;
+         s.spec.count = s.result_count = 512;
          s.result_offset_bytes = 2048;
        }},
       {"count 0 needs no region", Verdict::kAccept,
        [](auto& s) {
-         s.count = s.result_count = 0;
+         s.spec.count = s.result_count = 0;
          s.input_region = s.result_region = 99;
        }},
       {"avg of integers", Verdict::kRefuse,
        [](auto& s) {
-         s.dtype = DType::kI32;
-         s.op = ReduceOp::kAvg;
+         s.spec.dtype = DType::kI32;
+         s.spec.op = ReduceOp::kAvg;
        }},
       {"codec of doubles", Verdict::kRefuse,
        [](auto& s) {
-         s.dtype = DType::kF64;
-         s.count = s.result_count = 8;
-         s.codec = Codec::kInt8;
+         s.spec.dtype = DType::kF64;
+         s.spec.count = s.result_count = 8;
+         s.spec.codec = CodeOf(Codec::kInt8);
        }},
       {"a block that no codec has", Verdict::kLie,
        [](auto& s) {
-         s.codec = Codec::kInt8;
-         s.block_power = 11;
+         s.spec.codec = CodeOf(Codec::kInt8);
+         s.spec.codec.block_power = 11;
        }},
-      {"a rounding that there is not", Verdict::kLie, [](auto& s) { s.rounding = static_cast<Rounding>(2); }},
-      {"feedback of what loses nothing", Verdict::kRefuse, [](auto& s) { s.feedback = 5; }},
+      {"a rounding that there is not", Verdict::kLie, [](auto& s) { s.spec.codec.rounding = 2; }},
+      {"feedback of what loses nothing", Verdict::kRefuse, [](auto& s) { s.spec.feedback = 5; }},
   });
 }
 
@@ -113,60 +113,60 @@ TEST(SubmitCheckTest, CountsFitTheCollective) {
   CheckAll({
       {"update_view", Verdict::kAccept,
        [](auto& s) {
-         s.kind = OpKind::kUpdateView;
-         s.count = s.result_count = 0;
+         s.spec.kind = OpKind::kUpdateView;
+         s.spec.count = s.result_count = 0;
        }},
       {"update_view with a result", Verdict::kLie,
        [](auto& s) {
-         s.kind = OpKind::kUpdateView;
-         s.count = 0;
+         s.spec.kind = OpKind::kUpdateView;
+         s.spec.count = 0;
        }},
       {"result of another count", Verdict::kLie, [](auto& s) { s.result_count = 1023; }},
-      {"result larger than its input", Verdict::kLie, [](auto& s) { s.count = 512; }},
+      {"result larger than its input", Verdict::kLie, [](auto& s) { s.spec.count = 512; }},
       {"all_gather of four ranks", Verdict::kAccept,
        [](auto& s) {
-         s.kind = OpKind::kAllGather;
-         s.count = 256;
+         s.spec.kind = OpKind::kAllGather;
+         s.spec.count = 256;
        }},
       {"all_gather into less than one part", Verdict::kLie,
        [](auto& s) {
-         s.kind = OpKind::kAllGather;
+         s.spec.kind = OpKind::kAllGather;
          s.result_count = 1023;
        }},
       {"all_gather into its input", Verdict::kLie,
        [](auto& s) {
-         s.kind = OpKind::kAllGather;
-         s.count = 256;
+         s.spec.kind = OpKind::kAllGather;
+         s.spec.count = 256;
          s.result_region = 0;
        }},
       {"all_gather of more than 64 ranks can have", Verdict::kLie,
        [](auto& s) {
-         s.kind = OpKind::kAllGather;
-         s.dtype = DType::kU8;
-         s.count = kHuge / 64 + 1;
+         s.spec.kind = OpKind::kAllGather;
+         s.spec.dtype = DType::kU8;
+         s.spec.count = kHuge / 64 + 1;
          s.result_count = kHuge;
        }},
-      {"reduce_scatter", Verdict::kAccept, [](auto& s) { s.kind = OpKind::kReduceScatter; }},
+      {"reduce_scatter", Verdict::kAccept, [](auto& s) { s.spec.kind = OpKind::kReduceScatter; }},
       {"reduce_scatter by a tree", Verdict::kRefuse,
        [](auto& s) {
-         s.kind = OpKind::kReduceScatter;
-         s.algorithm = static_cast<std::uint8_t>(Algorithm::kTree) + 1;
+         s.spec.kind = OpKind::kReduceScatter;
+         s.spec.algorithm = static_cast<std::uint8_t>(Algorithm::kTree) + 1;
        }},
-      {"update_view with elements", Verdict::kLie, [](auto& s) { s.kind = OpKind::kUpdateView; }},
+      {"update_view with elements", Verdict::kLie, [](auto& s) { s.spec.kind = OpKind::kUpdateView; }},
       {"input of another count", Verdict::kLie, [](auto& s) { s.input_count = 1023; }},
       {"all_reduce with counts by rank", Verdict::kLie, [](auto&) {}, {{1024, 0, 0}}},
-      {"all_reduce with a rank", Verdict::kLie, [](auto& s) { s.rank = 1; }},
+      {"all_reduce with a rank", Verdict::kLie, [](auto& s) { s.spec.rank = 1; }},
   });
 }
 
 // From peer 7, or to it.
 std::function<void(abi::Submit&)> Message(OpKind kind, const std::function<void(abi::Submit&)>& change = {}) {
   return [=](abi::Submit& s) {
-    s.kind = kind;
-    s.root = 8;
-    s.tag = 5;
-    s.input_count = kind == OpKind::kSend ? s.count : 0;
-    s.result_count = s.count - s.input_count;
+    s.spec.kind = kind;
+    s.spec.root = 8;
+    s.spec.tag = 5;
+    s.input_count = kind == OpKind::kSend ? s.spec.count : 0;
+    s.result_count = s.spec.count - s.input_count;
     if (change) change(s);
   };
 }
@@ -176,34 +176,35 @@ TEST(SubmitCheckTest, MessagesHaveOneBufferAndAnotherPeer) {
       {"send", Verdict::kAccept, Message(OpKind::kSend)},
       {"recv", Verdict::kAccept, Message(OpKind::kRecv)},
       {"send of nothing", Verdict::kAccept,
-       Message(OpKind::kSend, [](auto& s) { s.count = s.input_count = s.result_count = 0; })},
-      {"to itself", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.root = kSelf.value; })},
-      {"to nobody", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.root = 0; })},
+       Message(OpKind::kSend, [](auto& s) { s.spec.count = s.input_count = s.result_count = 0; })},
+      {"to itself", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.spec.root = kSelf.value; })},
+      {"to nobody", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.spec.root = 0; })},
       {"send with an output", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.result_count = 1; })},
       {"recv with an input", Verdict::kLie, Message(OpKind::kRecv, [](auto& s) { s.input_count = 1; })},
       {"send of less", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.input_count = 1023; })},
-      {"beyond its region", Verdict::kLie, Message(OpKind::kRecv, [](auto& s) { s.count = s.result_count = 1025; })},
-      {"for one world", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.members = s.world_size = 3; })},
-      {"with a rank", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.rank = 1; })},
-      {"with a residual", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.feedback = 1; })},
-      {"reduced", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.op = ReduceOp::kMax; })},
-      {"with a codec", Verdict::kRefuse, Message(OpKind::kSend, [](auto& s) { s.codec = Codec::kBf16; })},
+      {"beyond its region", Verdict::kLie,
+       Message(OpKind::kRecv, [](auto& s) { s.spec.count = s.result_count = 1025; })},
+      {"for one world", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.spec.members = s.spec.world_size = 3; })},
+      {"with a rank", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.spec.rank = 1; })},
+      {"with a residual", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.spec.feedback = 1; })},
+      {"reduced", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.spec.op = ReduceOp::kMax; })},
+      {"with a codec", Verdict::kRefuse, Message(OpKind::kSend, [](auto& s) { s.spec.codec = CodeOf(Codec::kBf16); })},
       {"by a ring", Verdict::kRefuse,
-       Message(OpKind::kSend, [](auto& s) { s.algorithm = static_cast<std::uint8_t>(Algorithm::kRing) + 1; })},
-      {"with an impossible priority", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.priority = 256; })},
-      {"all_reduce with a tag", Verdict::kLie, [](auto& s) { s.tag = 1; }},
+       Message(OpKind::kSend, [](auto& s) { s.spec.algorithm = static_cast<std::uint8_t>(Algorithm::kRing) + 1; })},
+      {"with an impossible priority", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.spec.priority = 256; })},
+      {"all_reduce with a tag", Verdict::kLie, [](auto& s) { s.spec.tag = 1; }},
   });
 }
 
 // Of rank 1 of as many ranks as there are counts.
 std::function<void(abi::Submit&)> Counted(OpKind kind, std::uint32_t world, std::uint64_t input, std::uint64_t result) {
   return [=](abi::Submit& s) {
-    s.kind = kind;
-    s.world_size = world;
-    s.rank = 1;
-    s.members = 99;
+    s.spec.kind = kind;
+    s.spec.world_size = world;
+    s.spec.rank = 1;
+    s.spec.members = 99;
     s.input_count = input;
-    s.count = s.result_count = result;
+    s.spec.count = s.result_count = result;
   };
 }
 
@@ -229,13 +230,13 @@ TEST(SubmitCheckTest, CountsByRankFitTheBuffers) {
       {"a rank beyond them", Verdict::kLie,
        [](auto& s) {
          Counted(kAllToAllV, 3, 120, 107)(s);
-         s.rank = 3;
+         s.spec.rank = 3;
        },
        pairs},
       {"for no members", Verdict::kLie,
        [](auto& s) {
          Counted(kAllToAllV, 3, 120, 107)(s);
-         s.members = 0;
+         s.spec.members = 0;
        },
        pairs},
       {"sent to itself and received from itself differ", Verdict::kLie, Counted(kAllToAllV, 3, 120, 107),
@@ -246,7 +247,7 @@ TEST(SubmitCheckTest, CountsByRankFitTheBuffers) {
       {"by a ring", Verdict::kRefuse,
        [](auto& s) {
          Counted(kAllToAllV, 3, 120, 107)(s);
-         s.algorithm = static_cast<std::uint8_t>(Algorithm::kRing) + 1;
+         s.spec.algorithm = static_cast<std::uint8_t>(Algorithm::kRing) + 1;
        },
        pairs},
       {"all_gather_v", Verdict::kAccept, Counted(kAllGatherV, 3, 7, 107), parts},
@@ -261,9 +262,9 @@ TEST(SubmitCheckTest, CountsByRankFitTheBuffers) {
 // A packet of this kind and root whose input and result have these counts.
 std::function<void(abi::Submit&)> Rooted(OpKind kind, std::uint64_t root, std::uint64_t input, std::uint64_t result) {
   return [=](abi::Submit& s) {
-    s.kind = kind;
-    s.root = root;
-    s.count = 256;
+    s.spec.kind = kind;
+    s.spec.root = root;
+    s.spec.count = 256;
     s.input_count = input;
     s.result_count = result;
   };
@@ -271,8 +272,8 @@ std::function<void(abi::Submit&)> Rooted(OpKind kind, std::uint64_t root, std::u
 std::function<void(abi::Submit&)> ForWorld(std::uint32_t world_size, const std::function<void(abi::Submit&)>& change) {
   return [=](abi::Submit& s) {
     change(s);
-    s.world_size = world_size;
-    s.members = 99;
+    s.spec.world_size = world_size;
+    s.spec.members = 99;
   };
 }
 
@@ -303,30 +304,30 @@ TEST(SubmitCheckTest, CountsFitTheRankThatIsTheRootOrNot) {
       {"all_to_all by a ring", Verdict::kRefuse,
        [](auto& s) {
          ForWorld(4, Rooted(OpKind::kAllToAll, 0, 1024, 1024))(s);
-         s.algorithm = static_cast<std::uint8_t>(Algorithm::kRing) + 1;
+         s.spec.algorithm = static_cast<std::uint8_t>(Algorithm::kRing) + 1;
        }},
       {"barrier", Verdict::kAccept,
        [](auto& s) {
-         s.kind = OpKind::kBarrier;
-         s.count = s.result_count = 0;
+         s.spec.kind = OpKind::kBarrier;
+         s.spec.count = s.result_count = 0;
        }},
-      {"barrier with elements", Verdict::kLie, [](auto& s) { s.kind = OpKind::kBarrier; }},
+      {"barrier with elements", Verdict::kLie, [](auto& s) { s.spec.kind = OpKind::kBarrier; }},
       {"barrier with a root", Verdict::kLie,
        [](auto& s) {
-         s.kind = OpKind::kBarrier;
-         s.count = s.result_count = 0;
-         s.root = 8;
+         s.spec.kind = OpKind::kBarrier;
+         s.spec.count = s.result_count = 0;
+         s.spec.root = 8;
        }},
       {"update_view with a layout", Verdict::kLie,
        [](auto& s) {
-         s.kind = OpKind::kUpdateView;
-         s.count = s.result_count = 0;
-         s.members = 8;
+         s.spec.kind = OpKind::kUpdateView;
+         s.spec.count = s.result_count = 0;
+         s.spec.members = 8;
        }},
       {"all_to_all for nobody", Verdict::kLie,
        [](auto& s) {
          ForWorld(4, Rooted(OpKind::kAllToAll, 0, 1024, 1024))(s);
-         s.members = 0;
+         s.spec.members = 0;
        }},
   });
 }

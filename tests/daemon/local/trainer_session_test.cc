@@ -72,15 +72,15 @@ TEST_F(TrainerSessionTest, OperationRunsFromSubmitToDoorbell) {
   EXPECT_EQ(port_.submissions[0].token, 3U);
   EXPECT_EQ(port_.submissions[0].buffers->input_ready(), 4096U);
   const std::vector<PeerId> contributors = {PeerId(5), PeerId(9)};
-  Completion completion;
+  buffers::Complete completion;
   completion.token = 3;
   completion.contributors = contributors;
-  completion.sequence = 8;
+  completion.outcome.sequence = 8;
   completion.text = std::string(1000, 'x');
   session_->Complete(completion);
   EXPECT_TRUE(NothingToReceive()) << "told by the page; the doorbell waits for the batch";
   EXPECT_EQ(page_->slots[3].state.load(), abi::SlotState::kDone);
-  EXPECT_EQ(page_->slots[3].world_size, 2U);
+  EXPECT_EQ(page_->slots[3].outcome.world_size, 2U);
   EXPECT_EQ(page_->slots[3].contributors[1], 9U);
   EXPECT_EQ(page_->slots[3].text[abi::kTextBytes - 1], '\0');
   session_->Flush();
@@ -92,7 +92,7 @@ TEST_F(TrainerSessionTest, OperationRunsFromSubmitToDoorbell) {
 TEST_F(TrainerSessionTest, SlotInUseMayNotBeSubmittedAgainButADoneOneMay) {
   BecomeMember();
   Send(SubmitPacket(3));
-  Completion completion;
+  buffers::Complete completion;
   completion.token = 3;
   session_->Complete(completion);
   Send(SubmitPacket(3));
@@ -112,9 +112,9 @@ TEST_F(TrainerSessionTest, CountsOfAsManyRanksAsThereMayBeAreTaken) {
     std::array<abi::RankCounts, abi::kWorldSizeMax> counts;
   } packet;
   packet.counts.fill({1024 / abi::kWorldSizeMax, 0, 0});
-  packet.submit.kind = OpKind::kAllGatherV;
-  packet.submit.world_size = abi::kWorldSizeMax;
-  packet.submit.members = 99;
+  packet.submit.spec.kind = OpKind::kAllGatherV;
+  packet.submit.spec.world_size = abi::kWorldSizeMax;
+  packet.submit.spec.members = 99;
   packet.submit.input_count = packet.counts[0].count;
   Send(packet);
   EXPECT_EQ(port_.submissions.size(), 1U);
@@ -123,12 +123,12 @@ TEST_F(TrainerSessionTest, CountsOfAsManyRanksAsThereMayBeAreTaken) {
 TEST_F(TrainerSessionTest, UnsupportedCombinationCompletesItsSlotOnly) {
   BecomeMember();
   auto submit = SubmitPacket(0);
-  submit.dtype = DType::kI32;
-  submit.op = ReduceOp::kAvg;
+  submit.spec.dtype = DType::kI32;
+  submit.spec.op = ReduceOp::kAvg;
   Send(submit);
   EXPECT_TRUE(port_.submissions.empty());
   EXPECT_EQ(page_->slots[0].state.load(), abi::SlotState::kDone);
-  EXPECT_EQ(page_->slots[0].code, Code::kNotSupported);
+  EXPECT_EQ(page_->slots[0].outcome.code, Code::kNotSupported);
   (void)Receive<abi::Doorbell>(abi::PacketType::kDoorbell);
 }
 
@@ -136,7 +136,7 @@ TEST_F(TrainerSessionTest, RefusalOfThePeerCompletesTheSlot) {
   BecomeMember();
   port_.submit_status = Status(Code::kShuttingDown, "stopping");
   Send(SubmitPacket(0));
-  EXPECT_EQ(page_->slots[0].code, Code::kShuttingDown);
+  EXPECT_EQ(page_->slots[0].outcome.code, Code::kShuttingDown);
 }
 
 TEST_F(TrainerSessionTest, StagedBytesAreClampedAndOnlyGrow) {
@@ -175,7 +175,7 @@ TEST_F(TrainerSessionTest, TrainerThatDiesAfterStagingLeavesItsOperationWhole) {
   ASSERT_TRUE(RunUntil([&] { return !port_.gone.empty(); }));
   EXPECT_TRUE(port_.gone[0]);
   // Its operation still completes into the page, which lives as long as the session object.
-  Completion completion;
+  buffers::Complete completion;
   completion.token = 0;
   session_->Complete(completion);
   session_->Flush();
@@ -379,10 +379,11 @@ TEST_F(TrainerSessionTest, LieAboutAnOperationEndsTheSession) {
   };
   ExpectAllEnd({
       {"slot", Code::kProtocol, true, submit([](auto& s) { s.slot = abi::kSlotCount; })},
-      {"dtype", Code::kProtocol, true, submit([](auto& s) { s.dtype = static_cast<DType>(99); })},
+      {"dtype", Code::kProtocol, true, submit([](auto& s) { s.spec.dtype = static_cast<DType>(99); })},
       {"region", Code::kProtocol, true, submit([](auto& s) { s.input_region = 5; })},
       {"offset overflow", Code::kProtocol, true, submit([](auto& s) { s.input_offset_bytes = ~std::uint64_t{3}; })},
-      {"count overflow", Code::kProtocol, true, submit([](auto& s) { s.count = s.result_count = ~std::uint64_t{0}; })},
+      {"count overflow", Code::kProtocol, true,
+       submit([](auto& s) { s.spec.count = s.result_count = ~std::uint64_t{0}; })},
       {"progress of a slot out of range", Code::kProtocol, true,
        [&] {
          auto packet = MakePacket<abi::Progress>(abi::PacketType::kProgress);

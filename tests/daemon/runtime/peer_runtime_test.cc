@@ -95,7 +95,7 @@ TEST_F(PeerRuntimeTest, OtherEventsGetTheirTurnBetweenTheSlicesOfALargeCopy) {
   Send(local::RegisterPacket(0, kBytes), {input.get()});
   Send(local::RegisterPacket(1, kBytes), {result.get()});
   auto submit = local::SubmitPacket(0);
-  submit.count = submit.input_count = submit.result_count = kBytes / 4;
+  submit.spec.count = submit.input_count = submit.result_count = kBytes / 4;
   Send(submit);
   int turns = 0;
   bool done = false;
@@ -108,7 +108,7 @@ TEST_F(PeerRuntimeTest, OtherEventsGetTheirTurnBetweenTheSlicesOfALargeCopy) {
   asio::post(context_, other);
   while (!done && turns < 100'000) context_.run_one();
   EXPECT_TRUE(done);
-  EXPECT_EQ(page_->slots[0].code, Code::kOk) << page_->slots[0].text;
+  EXPECT_EQ(page_->slots[0].outcome.code, Code::kOk) << page_->slots[0].text;
   EXPECT_GE(turns, kSlices - 1);
   char copied[sizeof last] = {};
   EXPECT_EQ(::pread(result.get(), copied, sizeof copied, kBytes - sizeof copied), static_cast<ssize_t>(sizeof copied));

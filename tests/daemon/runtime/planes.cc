@@ -78,7 +78,7 @@ void Node::Submit() {
     Send(local::RegisterPacket(1, kSummedBytes), {result_.fd()});
   }
   auto submit = local::SubmitPacket(0);
-  submit.count = submit.input_count = submit.result_count = kSummed;
+  submit.spec.count = submit.input_count = submit.result_count = kSummed;
   page_.as<abi::SessionPage>()->slots[0].state.store(abi::SlotState::kSubmitted);
   Send(submit);
 }
@@ -274,9 +274,9 @@ std::string Planes::AllReduce(float round, const std::function<void()>& meanwhil
 
 std::string Planes::WhyWrong(std::size_t i, float round) const {
   const abi::Slot& slot = world_.node(i).slot();
-  if (slot.code != Code::kOk) return slot.text;
+  if (slot.outcome.code != Code::kOk) return slot.text;
   const std::vector<std::size_t> present = Present();
-  if (slot.world_size != present.size()) return "a sum of " + std::to_string(slot.world_size);
+  if (slot.outcome.world_size != present.size()) return "a sum of " + std::to_string(slot.outcome.world_size);
   const auto numbers = static_cast<float>(std::accumulate(present.begin(), present.end(), 0UL));
   for (std::size_t k = 0; k < kSummed; ++k) {
     const float sum = static_cast<float>(present.size()) * round + numbers * static_cast<float>(k % 1000);

@@ -202,7 +202,7 @@ class Planes {
   // The first link that has carried `bytes` of it, a lane or not, has `fault`; it is replaced.
   std::string AllReduceOverABadLink(float round, bool lane, std::uint64_t bytes, void (MadeLink::*fault)() const);
   // Of the view in which the last all-reduce was done.
-  std::uint64_t epoch() { return world_.node(0).slot().epoch; }
+  std::uint64_t epoch() { return world_.node(0).slot().outcome.epoch; }
 
  private:
   // Whose operations count.
