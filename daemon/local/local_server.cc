@@ -166,7 +166,7 @@ LocalServer::LocalServer(asio::io_context& context, SessionHost* host, const Ses
       limits_(limits),
       memory_(std::move(memory)),
       users_(users != nullptr ? std::move(users) : std::make_shared<UserShares>(UserLimits())),
-      desk_(std::make_shared<StrangerDesk>(context)),
+      limiter_(std::make_shared<PreAuthLimiter>(context)),
       acceptor_(context),
       retry_(context) {}
 
@@ -260,7 +260,7 @@ void LocalServer::RemoveFile() const {
 void LocalServer::ArmAccept() {
   acceptor_.async_wait(asio::posix::stream_descriptor::wait_read, [this](asio::error_code error) {
     if (error) return;
-    desk_->Queue(std::nullopt, [this] {
+    limiter_->Queue(std::nullopt, [this] {
       if (acceptor_.is_open()) AcceptOne();
     });
   });
@@ -273,7 +273,7 @@ void LocalServer::AcceptOne() {
     return retry_.After(kAcceptPause, [this] { ArmAccept(); });
   }
   ArmAccept();
-  (void)std::make_shared<TrainerSession>(context_, host_, limits_, reclaimer_, memory_, desk_, users_)
+  (void)std::make_shared<TrainerSession>(context_, host_, limits_, reclaimer_, memory_, limiter_, users_)
       ->Start(std::move(fd));
 }
 

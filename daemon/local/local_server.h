@@ -61,7 +61,7 @@ class LocalServer {
   SessionLimits limits_;
   std::shared_ptr<MemoryBudget> memory_;
   std::shared_ptr<UserShares> users_;
-  std::shared_ptr<StrangerDesk> desk_;
+  std::shared_ptr<PreAuthLimiter> limiter_;
   ReclaimerPtr reclaimer_ = std::make_shared<Reclaimer>();
   std::string path_;
   net::UniqueFd file_;  // what Bind made at path_; keeps its inode number from being used again

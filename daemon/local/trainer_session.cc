@@ -27,14 +27,14 @@ constexpr std::uint32_t kNobody = 65534;   // of a user whom the kernel does not
 
 TrainerSession::TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits,
                                ReclaimerPtr reclaimer, std::shared_ptr<MemoryBudget> memory,
-                               const std::shared_ptr<StrangerDesk>& desk, std::shared_ptr<UserShares> users)
+                               const std::shared_ptr<PreAuthLimiter>& limiter, std::shared_ptr<UserShares> users)
     : context_(context),
       host_(host),
       limits_(limits),
       reclaimer_(std::move(reclaimer)),
       budget_(memory != nullptr ? std::move(memory) : std::make_shared<MemoryBudget>()),
       users_(users != nullptr ? std::move(users) : std::make_shared<UserShares>(UserLimits())),
-      desk_(desk),
+      limiter_(limiter),
       socket_(context),
       process_(context),
       quiet_(context),
@@ -114,10 +114,10 @@ void TrainerSession::ArmRead() {
 }
 
 void TrainerSession::ReadTurn() {
-  const auto desk = desk_.lock();
-  if (!IsStranger() || desk == nullptr) return ReadOn(PacketsATurn());
+  const auto limiter = limiter_.lock();
+  if (!IsStranger() || limiter == nullptr) return ReadOn(PacketsATurn());
   quiet_.Cancel();  // it has sent something, and waits for us
-  desk->Queue(host_user_.uid, [self = shared_from_this()] { self->ReadOn(1); });
+  limiter->Queue(host_user_.uid, [self = shared_from_this()] { self->ReadOn(1); });
 }
 
 // The sessions of a user share a turn, so that one with many does not keep the others' waiting.

@@ -38,8 +38,8 @@
 #include "daemon/buffers/submission.h"
 #include "daemon/buffers/trainer_buffers.h"
 #include "daemon/local/packet.h"
+#include "daemon/local/pre_auth_limiter.h"
 #include "daemon/local/region.h"
-#include "daemon/local/stranger_desk.h"
 #include "daemon/local/submit_check.h"
 #include "daemon/local/user_shares.h"
 #include "proto/clock.h"
@@ -108,11 +108,11 @@ struct SessionLimits {
 class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
  public:
   // `reclaimer`: frees its regions; null: they are freed in place. `memory`: the daemon's budget; null: no limit.
-  // `desk`: rate limit of all sessions that are not members; null: none. `users`: what its user may have; null: no
+  // `limiter`: rate limit of all sessions that are not members; null: none. `users`: what its user may have; null: no
   // limit.
   TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits,
                  ReclaimerPtr reclaimer = nullptr, std::shared_ptr<MemoryBudget> memory = nullptr,
-                 const std::shared_ptr<StrangerDesk>& desk = nullptr, std::shared_ptr<UserShares> users = nullptr);
+                 const std::shared_ptr<PreAuthLimiter>& limiter = nullptr, std::shared_ptr<UserShares> users = nullptr);
   ~TrainerSession();
 
   // Takes an accepted, non-blocking SOCK_SEQPACKET connection. Ends at once what its user has no share left for.
@@ -211,7 +211,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   std::shared_ptr<MemoryBudget> budget_;
   std::shared_ptr<UserShares> users_;
   std::shared_ptr<MemoryShare> memory_;  // since Start
-  std::weak_ptr<StrangerDesk> desk_;
+  std::weak_ptr<PreAuthLimiter> limiter_;
   PeerPort* port_ = nullptr;
   State state_ = State::kNew;
   PeerId peer_;  // of a member

@@ -33,10 +33,10 @@ class Listener::HalfOpen : public FrameSink {
         timer_(listener.context_) {
     timer_.After(listener.options_.hello_timeout, [&listener, id] { listener.Drop(id); });
     socket_->Start(std::move(stream), this);
-    listener_.crowd_.Add(source_, id_);
+    listener_.by_source_.Add(source_, id_);
   }
   ~HalfOpen() override {
-    listener_.crowd_.Remove(source_, id_);
+    listener_.by_source_.Remove(source_, id_);
     socket_->Close();
   }
   HalfOpen(const HalfOpen&) = delete;
@@ -71,7 +71,7 @@ Listener::Listener(asio::io_context& context, ListenerOptions options, OnOffer o
 Listener::~Listener() { *alive_ = nullptr; }
 
 void Listener::Take(std::unique_ptr<Stream> stream) {
-  if (crowd_.size() >= options_.half_open_max) Drop(crowd_.Oldest());
+  if (by_source_.size() >= options_.half_open_max) Drop(by_source_.Oldest());
   if (options_.security != nullptr) stream = options_.security->Accepted(std::move(stream));
   const std::uint64_t id = next_id_++;
   half_open_.emplace(id, std::make_unique<HalfOpen>(*this, id, std::move(stream)));

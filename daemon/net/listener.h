@@ -5,8 +5,8 @@
 //
 // With `security` that begins with its handshake, within the same time; who is no daemon is refused.
 //
-// Where too many are half-open, the oldest of the host that has the most goes (proto/crowd.h): a crowd of silent ones
-// keeps no peer out.
+// At the maximum of half-open connections, the oldest of the host that has the most is closed
+// (proto/bounded_connection_set.h), so a flood from one host keeps no peer out.
 //
 // The LinkReply of an offered connection is the owner's to send. Threads: one (control thread). The owner's callback
 // lives as long as the Listener.
@@ -20,9 +20,9 @@
 #include <string>
 #include <utility>
 
+#include "proto/bounded_connection_set.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
-#include "proto/crowd.h"
 #include "proto/stream/acceptor.h"
 #include "proto/stream/framed_socket.h"
 #include "proto/stream/security.h"
@@ -73,7 +73,7 @@ class Listener {
   ListenerOptions options_;
   OnOffer on_offer_;
   Acceptor acceptor_;
-  Crowd crowd_;  // of all that are half-open, which it outlives
+  BoundedConnectionSet by_source_;  // the ids of `half_open_`, which it outlives
   std::map<std::uint64_t, std::unique_ptr<HalfOpen>> half_open_;
   std::uint64_t next_id_ = 1;
   std::uint64_t dropped_ = 0;

@@ -64,7 +64,7 @@ bool Server::MakeRoom(const std::string& why) {
   return Evict(Kind::kStranger) || Evict(Kind::kServedClient) || Evict(Kind::kAsksPlan) || Evict(Kind::kAsksStatus);
 }
 
-Crowd* Server::CrowdOf(Kind kind) {
+BoundedConnectionSet* Server::ConnectionsOf(Kind kind) {
   switch (kind) {
     case Kind::kStranger:
       return &strangers_;
@@ -82,22 +82,23 @@ Crowd* Server::CrowdOf(Kind kind) {
 
 void Server::Become(std::uint64_t id, Kind kind) {
   Session& session = *sessions_.at(id);
-  if (Crowd* crowd = CrowdOf(session.kind())) crowd->Remove(session.source(), id);
+  if (BoundedConnectionSet* connections = ConnectionsOf(session.kind())) connections->Remove(session.source(), id);
   session.Become(kind);
   Enter(session, id);
 }
 
 void Server::Enter(const Session& session, std::uint64_t id) {
-  Crowd* crowd = CrowdOf(session.kind());
-  if (crowd == nullptr) return;
-  if (crowd->size() >= (session.kind() == Kind::kStranger ? kStrangersMax : kClientsMax)) (void)Evict(session.kind());
-  crowd->Add(session.source(), id);
+  BoundedConnectionSet* connections = ConnectionsOf(session.kind());
+  if (connections == nullptr) return;
+  if (connections->size() >= (session.kind() == Kind::kStranger ? kStrangersMax : kClientsMax))
+    (void)Evict(session.kind());
+  connections->Add(session.source(), id);
 }
 
 bool Server::Evict(Kind kind) {
-  const Crowd& crowd = *CrowdOf(kind);
-  if (crowd.size() == 0) return false;
-  const std::shared_ptr<Session> session = sessions_.at(Waits(kind) ? crowd.Newest() : crowd.Oldest());
+  const BoundedConnectionSet& connections = *ConnectionsOf(kind);
+  if (connections.size() == 0) return false;
+  const std::shared_ptr<Session> session = sessions_.at(Waits(kind) ? connections.Newest() : connections.Oldest());
   session->Close("too many connections that are no daemon's");
   return true;
 }
@@ -273,8 +274,8 @@ LogFields Server::About(const Session& session, const std::string& why) {
 
 void Server::OnClosed(std::uint64_t id, Contact how, const std::string& why) {
   const auto found = sessions_.find(id);
-  if (Crowd* crowd = CrowdOf(found->second->kind())) {
-    crowd->Remove(found->second->source(), id);
+  if (BoundedConnectionSet* connections = ConnectionsOf(found->second->kind())) {
+    connections->Remove(found->second->source(), id);
     if (found->second->kind() != Kind::kServedClient) LogStranger("stranger_closed", About(*found->second, why));
   } else {
     Log(Level::kInfo, "connection_closed",

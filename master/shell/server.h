@@ -9,9 +9,9 @@
 //   connections that have sent nothing yet   kStrangersMax, each closed after `hello_timeout`
 //   clients that wait for a status, for a    kClientsMax of each, the last closed when they ask nothing for as long
 //     plan, or have had an answer
-//   one more than that                       closes the oldest of the host that has the most (proto/crowd.h); of those
-//                                            that wait the newest, or a crowd that comes faster than it is answered
-//                                            would have each of its answers made for nobody
+//   one more than that                       closes the oldest of the host that has the most, but the newest of those
+//                                            that wait for an answer: a flood that arrives faster than it is answered
+//                                            would otherwise have each of its answers made for nobody
 //   out of descriptors                       as one more; else connections wait in the backlog
 //   a connection                             one request at a time, small frames (master/shell/server_session.h)
 //   answers                                  made in slices of kQuerySlice, at most a fifth of the time in all
@@ -37,7 +37,7 @@
 #include "master/coordination/coordinator.h"
 #include "master/shell/journal.h"
 #include "master/shell/query_desk.h"
-#include "proto/crowd.h"
+#include "proto/bounded_connection_set.h"
 #include "proto/log_budget.h"
 #include "proto/result.h"
 #include "proto/shell/log.h"
@@ -103,9 +103,9 @@ class Server {
   void Serve(const QueryDesk::Answer& answer);
   // For its first answer.
   static bool Waits(Kind kind) { return kind == Kind::kAsksStatus || kind == Kind::kAsksPlan; }
-  Crowd* CrowdOf(Kind kind);
+  BoundedConnectionSet* ConnectionsOf(Kind kind);
   void Become(std::uint64_t id, Kind kind);
-  // Makes room for it in the crowd of its kind.
+  // Makes room for it among the connections of its kind.
   void Enter(const Session& session, std::uint64_t id);
   // Closes one of this kind, if there is one.
   bool Evict(Kind kind);
@@ -134,7 +134,7 @@ class Server {
   std::uint64_t next_id_ = 1;  // of connections and of the program's own questions
   std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
   std::map<std::uint64_t, std::function<void(std::string)>> own_questions_;
-  Crowd strangers_, ask_status_, ask_plan_, served_clients_;
+  BoundedConnectionSet strangers_, ask_status_, ask_plan_, served_clients_;
   QueryDesk desk_;
   net::Timer queries_;
   bool queries_scheduled_ = false;

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "proto/crowd.h"
+#include "proto/bounded_connection_set.h"
 #include "proto/endpoint.h"
 #include "proto/shell/http_connection.h"
 #include "proto/shell/http_question.h"
@@ -59,7 +59,7 @@ class HttpServer::Desk {
   void Stop() { loop_->stop(); }
 
  private:
-  Crowd& CrowdOf(HttpStage stage) { return crowds_[static_cast<std::size_t>(stage)]; }
+  BoundedConnectionSet& AtStage(HttpStage stage) { return by_stage_[static_cast<std::size_t>(stage)]; }
 
   void Take(std::unique_ptr<net::Stream> stream) {
     const HttpConnectionId id = next_id_++;
@@ -69,14 +69,14 @@ class HttpServer::Desk {
     connection->Start(request_time_);
   }
   void Enter(const HttpConnection& connection, HttpConnectionId id) {
-    Crowd& crowd = CrowdOf(connection.stage());
-    if (crowd.size() >= kConnectionsMax) Remove(crowd.Oldest());
-    crowd.Add(connection.source(), id);
+    BoundedConnectionSet& connections = AtStage(connection.stage());
+    if (connections.size() >= kConnectionsMax) Remove(connections.Oldest());
+    connections.Add(connection.source(), id);
   }
   bool MakeRoom() {
     for (const HttpStage stage : {HttpStage::kRequest, HttpStage::kStatus, HttpStage::kHealth}) {
-      if (CrowdOf(stage).size() == 0) continue;
-      Remove(CrowdOf(stage).Oldest());
+      if (AtStage(stage).size() == 0) continue;
+      Remove(AtStage(stage).Oldest());
       return true;
     }
     return false;
@@ -86,7 +86,7 @@ class HttpServer::Desk {
     if (found == connections_.end()) return;
     const std::shared_ptr<HttpConnection> connection = found->second;  // may be on the call stack
     connections_.erase(found);
-    CrowdOf(connection->stage()).Remove(connection->source(), id);
+    AtStage(connection->stage()).Remove(connection->source(), id);
     health_->Forget(id);
     status_->Forget(id);
     connection->Close();
@@ -95,7 +95,7 @@ class HttpServer::Desk {
   void OnRequest(HttpConnectionId id, const HttpRequest& request) {
     const std::shared_ptr<HttpConnection> connection = connections_.at(id);
     const bool is_health = request.path == "/healthz";
-    CrowdOf(connection->stage()).Remove(connection->source(), id);
+    AtStage(connection->stage()).Remove(connection->source(), id);
     connection->Become(is_health ? HttpStage::kHealth : HttpStage::kStatus);
     Enter(*connection, id);
     if (request.refusal != 0) return connection->Answer(ResponseOf(request.refusal, "GET and HEAD are served here\n"));
@@ -123,7 +123,7 @@ class HttpServer::Desk {
   const std::shared_ptr<asio::io_context> loop_ = std::make_shared<asio::io_context>(1);  // late answers hold it
   const Duration request_time_;
   const HttpConnection::Sink sink_;
-  std::array<Crowd, kHttpStages> crowds_;  // by stage
+  std::array<BoundedConnectionSet, kHttpStages> by_stage_;
   std::map<HttpConnectionId, std::shared_ptr<HttpConnection>> connections_;
   HttpConnectionId next_id_ = 1;
   const std::shared_ptr<HttpQuestion> health_, status_;

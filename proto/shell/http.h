@@ -12,12 +12,12 @@
 //   that have sent no whole request yet      kConnectionsMax
 //   that wait for /healthz                   kConnectionsMax; one round of the program's loops answers all of them
 //   that wait for the others, or read them   kConnectionsMax
-//   one more than that                       closes the oldest of the host that has the most (proto/crowd.h)
+//   one more than that                       closes the oldest of the host that has the most (BoundedConnectionSet)
 //   a connection                             one request, of 4 KiB and `request_time` in all
 //   questions to the program                 one of each kind at a time; all who ask meanwhile share its answer, and
 //                                            who asks within 9 times the time that it took the program gets it again
 //
-// So slow clients delay nobody, and a crowd from one host keeps no other host out.
+// So slow clients delay nobody, and a flood from one host keeps no other host out.
 #pragma once
 
 #include <chrono>

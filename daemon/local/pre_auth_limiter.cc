@@ -1,4 +1,4 @@
-#include "daemon/local/stranger_desk.h"
+#include "daemon/local/pre_auth_limiter.h"
 
 #include <utility>
 
@@ -9,13 +9,13 @@ constexpr int kRests = 9;  // pause, in multiples of the last turn
 
 }  // namespace
 
-void StrangerDesk::Queue(Whose user, std::function<void()> turn) {
+void PreAuthLimiter::Queue(Whose user, std::function<void()> turn) {
   turns_[user].push_back(std::move(turn));
   if (!std::exchange(serving_, true)) Serve();
 }
 
 // Called after the pause that follows the previous turn.
-void StrangerDesk::Serve() {
+void PreAuthLimiter::Serve() {
   rest_.At(rests_until_, [this] {
     const auto turn = TakeNext();
     const TimePoint begin = clock_.Now();
@@ -27,7 +27,7 @@ void StrangerDesk::Serve() {
   });
 }
 
-std::function<void()> StrangerDesk::TakeNext() {
+std::function<void()> PreAuthLimiter::TakeNext() {
   auto next = turns_.upper_bound(last_);
   if (next == turns_.end()) next = turns_.begin();
   last_ = next->first;

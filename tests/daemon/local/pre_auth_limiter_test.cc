@@ -1,4 +1,4 @@
-#include "daemon/local/stranger_desk.h"
+#include "daemon/local/pre_auth_limiter.h"
 
 #include <gtest/gtest.h>
 
@@ -13,14 +13,14 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint32_t kUser = 1001;
 
-TEST(StrangerDeskTest, ServesInTheOrderOfComingAlsoWhoQueuesInATurn) {
+TEST(PreAuthLimiterTest, ServesInTheOrderOfComingAlsoWhoQueuesInATurn) {
   asio::io_context context;
-  StrangerDesk desk(context);
+  PreAuthLimiter limiter(context);
   std::vector<int> served;
   for (const int i : {1, 2}) {
-    desk.Queue(kUser, [&, i] {
+    limiter.Queue(kUser, [&, i] {
       served.push_back(i);
-      desk.Queue(kUser, [&, i] { served.push_back(10 * i); });
+      limiter.Queue(kUser, [&, i] { served.push_back(10 * i); });
     });
   }
   EXPECT_TRUE(served.empty()) << "never inside Queue";
@@ -28,12 +28,12 @@ TEST(StrangerDeskTest, ServesInTheOrderOfComingAlsoWhoQueuesInATurn) {
   EXPECT_EQ(served, (std::vector<int>{1, 2, 10, 20}));
 }
 
-TEST(StrangerDeskTest, UsersAndTheListenerTakeTurnsHoweverManyOneHas) {
+TEST(PreAuthLimiterTest, UsersAndTheListenerTakeTurnsHoweverManyOneHas) {
   asio::io_context context;
-  StrangerDesk desk(context);
+  PreAuthLimiter limiter(context);
   std::vector<int> served;
-  const auto queue = [&](StrangerDesk::Whose user, int number) {
-    desk.Queue(user, [&served, number] { served.push_back(number); });
+  const auto queue = [&](PreAuthLimiter::Whose user, int number) {
+    limiter.Queue(user, [&served, number] { served.push_back(number); });
   };
   for (int i = 0; i < 5; ++i) queue(1001, i);
   queue(1002, 20);
@@ -43,44 +43,44 @@ TEST(StrangerDeskTest, UsersAndTheListenerTakeTurnsHoweverManyOneHas) {
   EXPECT_EQ(served, (std::vector<int>{0, 20, 30, 1, 21, 2, 3, 4}));
 }
 
-TEST(StrangerDeskTest, RestsNineTimesAsLongAsItServed) {
+TEST(PreAuthLimiterTest, RestsNineTimesAsLongAsItServed) {
   constexpr auto kTurn = std::chrono::milliseconds(2);
   asio::io_context context;
-  StrangerDesk desk(context);
+  PreAuthLimiter limiter(context);
   std::vector<Clock::time_point> begins;
   const auto turn = [&] {
     begins.push_back(Clock::now());
     while (Clock::now() < begins.back() + kTurn) std::this_thread::yield();
   };
-  for (int i = 0; i < 3; ++i) desk.Queue(kUser, turn);
+  for (int i = 0; i < 3; ++i) limiter.Queue(kUser, turn);
   context.run();
   ASSERT_EQ(begins.size(), 3U);
   for (const std::size_t i : {1, 2}) EXPECT_GE(begins[i] - begins[i - 1], 10 * kTurn);
 }
 
 // Also after everybody has gone: who comes at once waits for the rest of the turn before.
-TEST(StrangerDeskTest, RestsBeforeTheNextThatComes) {
+TEST(PreAuthLimiterTest, RestsBeforeTheNextThatComes) {
   asio::io_context context;
-  StrangerDesk desk(context);
+  PreAuthLimiter limiter(context);
   Clock::time_point end;
   constexpr auto kTurn = std::chrono::milliseconds(2);
-  desk.Queue(kUser, [&] {
+  limiter.Queue(kUser, [&] {
     const auto begin = Clock::now();
     while (Clock::now() < begin + kTurn) std::this_thread::yield();
     end = Clock::now();
   });
   context.run();
   context.restart();
-  desk.Queue(kUser, [&] { EXPECT_GE(Clock::now() - end, 9 * kTurn); });
+  limiter.Queue(kUser, [&] { EXPECT_GE(Clock::now() - end, 9 * kTurn); });
   context.run();
 }
 
-TEST(StrangerDeskTest, ForgetsWhoWaitsWhenItGoes) {
+TEST(PreAuthLimiterTest, ForgetsWhoWaitsWhenItGoes) {
   asio::io_context context;
   bool served = false;
   {
-    StrangerDesk desk(context);
-    desk.Queue(kUser, [&] { served = true; });
+    PreAuthLimiter limiter(context);
+    limiter.Queue(kUser, [&] { served = true; });
   }
   context.run();
   EXPECT_FALSE(served);

@@ -1,8 +1,8 @@
 // Rate limit for clients that are not members yet: their packets are handled one at a time, in at most a tenth of the
-// data thread's time. Users take turns, and the listening socket takes part like one; each one's are in order of
-// arrival. So whoever has many sessions delays its own ones only.
+// data thread's time. Users are served round-robin, the listening socket counts as one, and each user's turns are in
+// order of arrival. So a user with many sessions delays only its own.
 //
-// Bounded: one queued turn for each session and one for the listening socket. Threads: the data thread.
+// Bounded: one queued turn per session and one for the listening socket. Thread: the data thread.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -16,11 +16,11 @@
 
 namespace ringway::local {
 
-class StrangerDesk {
+class PreAuthLimiter {
  public:
-  explicit StrangerDesk(asio::io_context& context) : clock_(net::Clock::Of(context)), rest_(context) {}
+  explicit PreAuthLimiter(asio::io_context& context) : clock_(net::Clock::Of(context)), rest_(context) {}
 
-  // Whose turn it is; nothing: the listening socket's.
+  // The user whose turn it is; nullopt: the listening socket.
   using Whose = std::optional<std::uint32_t>;
 
   // Calls `turn` later, from the event loop. `turn` keeps alive what it needs.

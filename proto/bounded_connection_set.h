@@ -1,7 +1,6 @@
-// A bounded set of connections that anybody may open: says which one to close when it is full. Pure.
-//
-// That is one of the source that has the most. So a host that floods evicts its own connections first, and a new
-// connection of another host stays long enough to identify itself.
+// Selects the connection to close when a bounded set of unauthenticated connections is full: one of the source that
+// has the most. So a host that floods evicts its own connections first, and a new connection of another host stays long
+// enough to identify itself. Pure.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +13,7 @@
 
 namespace ringway {
 
-class Crowd {
+class BoundedConnectionSet {
  public:
   // `source`: the host. `id`: increasing, never repeats.
   void Add(const std::string& source, std::uint64_t id) {
@@ -32,14 +31,14 @@ class Crowd {
 
   std::size_t size() const { return size_; }
 
-  // Of the source that has the most. REQUIRES: size() > 0.
+  // Connections of the source that has the most. REQUIRES: size() > 0.
   std::uint64_t Oldest() const { return *Largest().begin(); }
   std::uint64_t Newest() const { return *Largest().rbegin(); }
 
  private:
   using Ids = std::set<std::uint64_t>;
 
-  // Of two as large the one that has the oldest.
+  // Among sources with equally many, the one that has the oldest.
   const Ids& Largest() const {
     const Ids* most = nullptr;
     for (const auto& [source, ids] : by_source_) {
