@@ -1,14 +1,15 @@
-// The checks of `ringwayctl doctor`: each judges facts, and has one finding at least if there is anything to judge.
+// The checks of `ringwayctl doctor`: each judges facts and returns at least one finding if there is anything to judge.
 //
-//   certificates  files and their dates             mtu          full-size packets that vanish
-//   clock         against the master's              sysctl       deploy/sysctl.d
-//   versions      releases, protocols               congestion   bbr
-//   master        answers; its groups               descriptors  open files
-//   daemon        answers; has the master           memory       for regions, against --memory-max
-//   ports         dialled from here; links          journal      the disk of the master's
+//   config        the programs accept their files   mtu          full-size packets that vanish
+//   certificates  files and their dates             sysctl       deploy/sysctl.d
+//   clock         against the master's              congestion   bbr
+//   versions      releases, protocols               descriptors  open files
+//   master        answers; its groups               memory       for regions, against --memory-max
+//   daemon        answers; has the master           journal      the disk of the master's
+//   ports         dialled from here; links
 //
-// Pure. A finding is kFail if something does not work, or will not when it is needed; kWarn if it is slow or will fail
-// later.
+// Pure. What is wrong, how serious it is and the remedy stand in one table (checks.cc). kFail: something does not work,
+// or will not when it is needed; kWarn: it is slow or will fail later.
 #pragma once
 
 #include "client/ctl/doctor/facts.h"
@@ -16,7 +17,7 @@
 
 namespace ringway::ctl {
 
-// All checks, in the order of the table.
+// Runs all checks, in the order in which one explains the next.
 Findings Diagnose(const Facts& facts);
 
 }  // namespace ringway::ctl

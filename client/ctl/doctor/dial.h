@@ -1,8 +1,8 @@
-// Dials ports as a daemon would, several at once, and sends a full-size packet on each connection that stands: a path
-// that drops large packets without telling ("MTU black hole") lets connections begin and no data through.
+// Dials ports as a daemon would, all at once, and sends a full-size packet on each connection: a path that silently
+// drops large packets ("MTU black hole") lets connections open and no data through.
 //
-// What is sent is the beginning of a first message that never ends: whoever listens waits for the rest and does
-// nothing. Names nobody, needs no privileges and no certificate. Blocks, at most until the deadlines.
+// The packet is the beginning of a first message that never ends, so the listener waits for the rest and does nothing.
+// It names nobody and needs neither privileges nor a certificate. Blocks, at most until the deadlines.
 #pragma once
 
 #include <chrono>
@@ -24,11 +24,15 @@ struct DialTarget {
 };
 
 struct DialOptions {
-  std::chrono::milliseconds timeout{5000};  // to connect, and again for the full-size packet
+  std::chrono::milliseconds timeout{5000};  // to resolve, to connect, and for the full-size packet
   bool tls = false;                         // what the ports speak
 };
 
 // In the order of `targets`.
 std::vector<DialFacts> Dial(const std::vector<DialTarget>& targets, const DialOptions& options);
+
+// The path to `address` as the kernel knows it: within this host or not, MTU, a full-size segment's payload. Sends
+// nothing.
+void ReadPath(const net::SocketAddress& address, DialFacts* facts);
 
 }  // namespace ringway::ctl

@@ -25,6 +25,7 @@
 #include "client/ctl/doctor/sysctl_conf.h"
 #include "client/ctl/doctor/within.h"
 #include "proto/byte_size.h"
+#include "proto/control.pb.h"
 #include "proto/frame_codec.h"
 #include "proto/shell/options.h"
 #include "proto/shell/query.h"
@@ -36,8 +37,11 @@ namespace {
 
 constexpr const char* kDaemonConfig = "/etc/ringway/ringwayd.toml";
 constexpr const char* kMasterConfig = "/etc/ringway/master.toml";
-// Of a large installation the first ones say what is wrong with this host.
+// In a large installation the first ones show what is wrong with this host.
 constexpr std::size_t kDialsMax = 64;
+// Requests that a master takes from everybody are no larger.
+constexpr std::uint32_t kSegmentMax = 4000;
+constexpr std::uint32_t kSegmentMin = 500;
 
 using Config = shell::ConfigValues;
 
@@ -66,7 +70,7 @@ struct Loaded {
   std::shared_ptr<net::Security> security;  // null: refused
 };
 
-// Of a program that would run with these options.
+// Loads the certificate of a program that would run with these options.
 Loaded LoadedOf(const std::string& whose, const shell::TlsOptions& options, const shell::TlsUser& user) {
   Loaded loaded;
   CertificateFacts& facts = loaded.facts;
@@ -85,9 +89,18 @@ Loaded LoadedOf(const std::string& whose, const shell::TlsOptions& options, cons
   return loaded;
 }
 
-bool Exists(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::exists(path, ignored);
+// A request for the plan of a group that does not exist, which a master answers by kInvalidArgument, of so many bytes on
+// the wire. REQUIRES: kSegmentMin <= bytes <= kSegmentMax.
+control::PlanRequest RequestOfSize(std::size_t bytes, bool tls) {
+  constexpr std::size_t kRestBytes = 128;   // more than all but the name takes
+  constexpr std::size_t kRecordBytes = 22;  // of TLS 1.3: header, type, tag
+  control::ToMaster message;
+  message.mutable_plan()->set_group(std::string(bytes - kRestBytes, '.'));
+  std::string frame;
+  AppendFrame(message, frame);
+  const std::size_t missing = bytes - frame.size() - (tls ? kRecordBytes : 0);
+  message.mutable_plan()->mutable_group()->append(missing, '.');
+  return message.plan();
 }
 
 // Gathers the facts in the order in which one leads to the next.
@@ -99,7 +112,8 @@ class Examination {
   }
 
   Facts Run() {
-    ReadConfigs();
+    daemon_config_ = ReadConfig(kDaemonProgram, order_.daemon_config, kDaemonConfig);
+    master_config_ = ReadConfig(kMasterProgram, order_.master_config, kMasterConfig);
     LoadCertificates();
     AskPrograms();
     AskDaemon();
@@ -117,18 +131,16 @@ class Examination {
   }
 
   Config ReadConfig(const char* program, const std::string& given, const char* usual) {
-    const std::string path = given.empty() && told_nothing() && Exists(usual) ? usual : given;
+    std::error_code ignored;
+    const bool finds = given.empty() && told_nothing() && std::filesystem::exists(usual, ignored);
+    const std::string path = finds ? usual : given;
     if (path.empty()) return {};
     Result<Config> config = Within<Result<Config>>(context_.timeout, [path] {
                               return shell::ReadConfigFile(path);
                             }).value_or(Status(Code::kTimeout, path + " is not read in time"));
-    facts_.configs.push_back({.program = program, .path = path, .outcome = config.status(), .accepted = {}});
+    facts_.configs.push_back(
+        {.program = program, .path = path, .outcome = config.status(), .hidden = !HiddenOf({path}).empty()});
     return config.ok() ? std::move(config).value() : Config();
-  }
-
-  void ReadConfigs() {
-    daemon_config_ = ReadConfig(kDaemonProgram, order_.daemon_config, kDaemonConfig);
-    master_config_ = ReadConfig(kMasterProgram, order_.master_config, kMasterConfig);
   }
 
   // Returns what asks a master with these options.
@@ -156,7 +168,7 @@ class Examination {
     secured_ = !facts_.certificates.empty();
   }
 
-  // Where certificates are refused, or cannot be read as this user, a program would say no more than that.
+  // Not asked where its certificates are refused or this user cannot read them: it would say no more than that.
   void AskPrograms() {
     for (ConfigFacts& config : facts_.configs) {
       const bool has_certificates =
@@ -172,6 +184,7 @@ class Examination {
     daemon.expected = !context_.socket.empty();
     daemon.socket = daemon.expected ? context_.socket : ValueOf(daemon_config_, "socket");
     if (daemon.socket.empty()) return;
+    daemon.denied = ::access(daemon.socket.c_str(), W_OK) != 0 && errno == EACCES;
     const Result<std::string> status = Ask(daemon.socket, [socket = daemon.socket, timeout = context_.timeout] {
       return shell::QueryDaemon(socket, timeout);
     });
@@ -182,7 +195,7 @@ class Examination {
     facts_.daemon = std::move(daemon);
   }
 
-  // Where it is, and whether somebody but its own config file says so.
+  // Its address, and whether more than its own config file names it.
   std::pair<std::string, bool> MasterAddress() const {
     for (const std::string& address :
          {context_.master, ValueOf(daemon_config_, "master"), facts_.daemon ? facts_.daemon->master : std::string()}) {
@@ -201,26 +214,50 @@ class Examination {
       facts_.master = std::move(master);
       return;
     }
-    const Result<std::string> status = QueryMaster(master.address);
+    const Result<net::SocketAddress> address = ResolveWithin(master.address, context_.timeout);
+    const Result<std::string> status =
+        address.ok()
+            ? Query(address.value(),
+                    [timeout = context_.timeout](const auto& whom) { return shell::QueryMaster(whom, timeout); })
+            : address.status();
     master.outcome = status.status();
     if (status.ok()) {
       ReadMasterStatus(status.value(), &master, &facts_.certificates);
       master.clock_ahead_s = tls::SecondsUntil(master.utc);
+      MeasurePath(address.value(), &master);
     }
     facts_.master = std::move(master);
   }
 
   // By number, so that the resolver's time is bounded too.
-  Result<std::string> QueryMaster(const std::string& address) {
-    const Result<net::SocketAddress> found = ResolveWithin(address, context_.timeout);
-    if (!found.ok()) return found.status();
-    const Result<Endpoint> number = ParseEndpoint(net::ToString(found.value()));
+  Result<std::string> Query(const net::SocketAddress& address,
+                            const std::function<Result<std::string>(const shell::MasterAddress&)>& query) {
+    const Result<Endpoint> number = ParseEndpoint(net::ToString(address));
     if (!number.ok()) return number.status();
-    return Ask(address, [master = shell::MasterAddress{.endpoint = number.value(), .security = security_},
-                         timeout = context_.timeout] { return shell::QueryMaster(master, timeout); });
+    return Ask(net::ToString(address),
+               [query, master = shell::MasterAddress{number.value(), security_}] { return query(master); });
   }
 
-  // A query is bounded step by step; who answers a byte at a time makes many steps of it.
+  // Whether a full-size segment reaches a master that answered: it also answers a request that fills one. Unlike what
+  // Dial sends, that is a whole message, so the master's log does not report it.
+  void MeasurePath(const net::SocketAddress& address, MasterFacts* master) {
+    DialFacts dial = {.who = kTheMaster, .address = master->address, .outcome = DialFacts::Outcome::kConnected};
+    ReadPath(address, &dial);
+    master->within_host = dial.within_host;
+    if (!dial.within_host && dial.segment_bytes >= kSegmentMin) {
+      dial.segment_bytes = std::min(dial.segment_bytes, kSegmentMax);
+      const control::PlanRequest request = RequestOfSize(dial.segment_bytes, security_ != nullptr);
+      const auto query = [request, timeout = context_.timeout](const auto& whom) {
+        return shell::QueryPlan(whom, request, timeout);
+      };
+      const Code code = Query(address, query).status().code();
+      if (code == Code::kInvalidArgument) dial.full_arrives = true;  // its answer
+      if (code == Code::kTimeout) dial.full_arrives = false;
+    }
+    facts_.dials.push_back(std::move(dial));
+  }
+
+  // A query bounds each step only, and an answer of single bytes takes many.
   Result<std::string> Ask(const std::string& whom, std::function<Result<std::string>()> query) const {
     const auto answer = Within<Result<std::string>>(2 * context_.timeout, std::move(query));
     return answer.value_or(
@@ -238,8 +275,11 @@ class Examination {
         if (one.connected) add("daemon " + one.name, one.address);
       }
     };
-    const bool dials_master = facts_.master && facts_.master->outcome.code() != Code::kMasterUnreachable;
-    if (dials_master) add(kTheMaster, facts_.master->address);
+    // A master that answered is measured already; where the daemon's connection stands, its port is open.
+    const bool silent =
+        facts_.master && !facts_.master->outcome.ok() && facts_.master->outcome.code() != Code::kMasterUnreachable &&
+        !(facts_.daemon && facts_.daemon->master_connected && facts_.daemon->master == facts_.master->address);
+    if (silent) add(kTheMaster, facts_.master->address);
     if (facts_.daemon && facts_.daemon->outcome.ok()) {
       add("this daemon", facts_.daemon->address);
       add_daemons(facts_.daemon->members);
@@ -247,8 +287,10 @@ class Examination {
     if (facts_.master) add_daemons(facts_.master->daemons);
     facts_.dials_left_out = targets.size() - std::min(targets.size(), kDialsMax);
     targets.resize(targets.size() - facts_.dials_left_out);
-    facts_.dials = Dial(targets, {.timeout = context_.timeout, .tls = secured_});
-    if (dials_master) facts_.master->within_host = facts_.dials.front().within_host;
+    for (DialFacts& dial : Dial(targets, {.timeout = context_.timeout, .tls = secured_})) {
+      facts_.dials.push_back(std::move(dial));
+    }
+    if (silent) facts_.master->within_host = facts_.dials.front().within_host;
   }
 
   void LookAtHost() {
@@ -256,21 +298,25 @@ class Examination {
     facts_.host = HostFactsOf({}, pid, kSysctlConf);
     if (const std::optional<User> user = UserOf({}, pid)) {
       for (CertificateFacts& one : facts_.certificates) {
-        if (one.whose == kDaemonProgram && !one.running && MayRead(*user, one.files.key) == false)
-          one.denied = user->name;
+        if (one.whose != kDaemonProgram || one.running || MayRead(*user, one.files.key) != false) continue;
+        one.denied = user->name;
+        one.denied_group = user->groups.back();
       }
     }
     facts_.host.congestion.wanted = ValueOf(daemon_config_, "congestion");
     facts_.host.memory_max = ParseBytes(ValueOf(daemon_config_, "memory-max"));
   }
 
-  // Where the master is on this host, as it says itself, else as its options say.
+  // Where the options or the master say; where no master answers, a journal may have been left.
   void LookAtJournal() {
     std::string path = order_.journal.empty() ? ValueOf(master_config_, "journal") : order_.journal;
+    const bool answers = facts_.master && facts_.master->outcome.ok();
     const bool here = facts_.master && facts_.master->within_host;
     if (path.empty() && here) path = facts_.master->journal_path;
+    const bool left = path.empty() && !answers && !(path = FindJournal(StateDirectories())).empty();
     if (path == "none" || (path.empty() && !here && master_config_.empty())) return;
     facts_.journal = path.empty() ? JournalFacts() : ProbeJournal(path, context_.timeout);
+    facts_.journal->left = left;
   }
 
   const DoctorOrder& order_;
@@ -292,8 +338,9 @@ const CLI::App* AddDoctor(CLI::App& app, DoctorOrder* order) {
       "config file of ringwayd on this host (default: that of /etc/ringway, if nothing says where to look)");
   doctor->add_option("--master-config", order->master_config,
                      "config file of ringway-master on this host (default: likewise)");
-  doctor->add_option("--journal", order->journal,
-                     "journal of ringway-master on this host (default: as the master says)");
+  doctor->add_option(
+      "--journal", order->journal,
+      "journal of ringway-master on this host (default: as the master says, else found in the default places)");
   return doctor;
 }
 

@@ -1,8 +1,7 @@
 // `ringwayctl doctor`: what will hurt here, and what to do about it (checks.h).
 //
-// Whatever runs or not: only a daemon, only a master, both, nothing. It looks at what it is told of (--socket,
-// --master, the programs' config files), and, told of nothing, at the config files of /etc/ringway that are there.
-// Changes nothing.
+// Works whatever runs here: a daemon, a master, both, nothing. It looks at what the options name (--socket, --master,
+// the programs' config files) and, without any, at the config files in /etc/ringway. Changes nothing.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -23,7 +22,7 @@ struct DoctorOrder {
 // Adds the command into `order`, which outlives the parsing.
 const CLI::App* AddDoctor(CLI::App& app, DoctorOrder* order);
 
-// Those that all commands have.
+// The options that all commands have.
 struct DoctorContext {
   std::string master;
   std::string socket;

@@ -12,9 +12,11 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <set>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -30,7 +32,12 @@ constexpr std::size_t kKernelFileBytesMax = 64 << 10;
 constexpr std::size_t kProbeBytes = 4096;
 constexpr char kBlanks[] = " \t\n";
 
-// Its first bytes; nothing if it cannot be read.
+bool Exists(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+// The first bytes of the file; nullopt if it cannot be read.
 std::optional<std::string> ReadKernelFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string text(kKernelFileBytesMax, '\0');
@@ -40,7 +47,7 @@ std::optional<std::string> ReadKernelFile(const std::string& path) {
   return text;
 }
 
-// With single blanks between, as kernels put tabs there.
+// The words with single blanks between, where kernels put tabs.
 std::string Words(const std::string& text) {
   std::istringstream in(text);
   std::string out;
@@ -56,7 +63,7 @@ std::optional<std::uint64_t> Number(const std::string& text) {
   return number;
 }
 
-// What follows `key` on the first line that begins with it.
+// The words after `key` on the first line that begins with it.
 std::optional<std::string> After(const std::string& text, const std::string& key) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -65,7 +72,7 @@ std::optional<std::string> After(const std::string& text, const std::string& key
   return std::nullopt;
 }
 
-// Of meminfo: "MemTotal:   16323740 kB".
+// A line of meminfo: "MemTotal:   16323740 kB".
 std::optional<std::uint64_t> MemoryBytes(const std::string& meminfo, const std::string& key) {
   const std::optional<std::string> value = After(meminfo, key);
   if (!value || !value->ends_with(" kB")) return std::nullopt;
@@ -74,7 +81,7 @@ std::optional<std::uint64_t> MemoryBytes(const std::string& meminfo, const std::
   return *kib << 10;
 }
 
-// The soft limit, of a file like /proc/PID/limits; nothing also where there is none.
+// The soft limit in a file like /proc/PID/limits; nullopt also if it is unlimited.
 std::optional<std::uint64_t> LimitIn(const std::string& limits, const std::string& name) {
   const std::optional<std::string> value = After(limits, name);
   return value ? Number(value->substr(0, value->find(' '))) : std::nullopt;
@@ -179,6 +186,14 @@ std::vector<SysctlFacts> WantedSysctls(const std::string& conf) {
 
 HostFacts HostFactsOf(const KernelFiles& files, std::int64_t pid, const std::string& conf) {
   HostFacts facts;
+  facts.root = ::geteuid() == 0;
+  facts.systemd = Exists(files.root + "/run/systemd/system");
+  for (const std::string program : {kDaemonProgram, kMasterProgram}) {
+    for (const char* directory : {"/etc", "/usr/lib", "/lib"}) {
+      const bool unit = facts.systemd && Exists(files.root + directory + "/systemd/system/" + program + ".service");
+      if (unit) facts.units.push_back(program);
+    }
+  }
   const std::string daemon = files.proc + "/" + std::to_string(pid);
   const bool runs = pid > 0 && IsDaemon(daemon);
   const std::string process = runs ? daemon : files.proc + "/self";
@@ -223,6 +238,32 @@ std::optional<bool> MayRead(const User& user, const std::string& path) {
   if (user.uid == facts.st_uid) return (facts.st_mode & S_IRUSR) != 0;
   const bool in_group = std::find(user.groups.begin(), user.groups.end(), facts.st_gid) != user.groups.end();
   return (facts.st_mode & (in_group ? S_IRGRP : S_IROTH)) != 0;
+}
+
+std::vector<std::string> StateDirectories() {
+  std::vector<std::string> directories;
+  const auto add = [&](const char* variable, const char* below) {
+    const char* value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): nobody sets it
+    if (value != nullptr && *value != '\0') directories.push_back(std::string(value) + below);
+  };
+  add("XDG_STATE_HOME", "/ringway");
+  add("HOME", "/.local/state/ringway");
+  directories.emplace_back("/var/lib/ringway");  // StateDirectory= of its unit
+  return directories;
+}
+
+std::string FindJournal(const std::vector<std::string>& directories) {
+  for (const std::string& directory : directories) {
+    std::error_code error;
+    std::set<std::string> journals;
+    for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+      const std::string name = at->path().filename().string();
+      if (name.starts_with("master-") && name.ends_with(".db")) journals.insert(at->path().string());
+    }
+    if (error == std::errc::permission_denied) return directory + "/";
+    if (!journals.empty()) return *journals.begin();
+  }
+  return "";
 }
 
 JournalFacts ProbeJournal(const std::string& journal, std::chrono::milliseconds timeout) {

@@ -55,6 +55,14 @@ TEST(DialTest, EachAddressHasItsOutcomeInOrder) {
 
 TEST(DialTest, NothingToDialIsNothing) { EXPECT_TRUE(Dial({}, kPatient).empty()); }
 
+TEST(DialTest, PathIsKnownWithoutAConnection) {
+  DialFacts facts;
+  ReadPath(net::ResolveBlocking({.host = "127.0.0.1", .port = 9}, false).value(), &facts);
+  EXPECT_TRUE(facts.within_host);
+  EXPECT_GT(facts.path_mtu, 52U);
+  EXPECT_EQ(facts.segment_bytes, facts.path_mtu - 52);
+}
+
 TEST(DialTest, ManyAtOnce) {
   const Port open(true);
   const std::vector<DialTarget> targets(64, {.who = "a", .address = open.address()});

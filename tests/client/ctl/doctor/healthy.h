@@ -51,6 +51,8 @@ inline Facts Healthy() {
   dial.full_arrives = true;
   dial.path_mtu = 1500;
   facts.dials.push_back(dial);
+  facts.host.root = facts.host.systemd = true;
+  facts.host.units = {kDaemonProgram, kMasterProgram};
   facts.host.sysctls = {{.name = "net.ipv4.tcp_slow_start_after_idle", .wanted = "0", .value = "0"},
                         {.name = "net.ipv4.tcp_rmem", .wanted = "4096 131072 67108864", .value = "4096 9 67108864"}};
   facts.host.congestion = {.wanted = "", .available = "reno cubic bbr", .allowed = "reno cubic bbr"};

@@ -19,7 +19,7 @@ class HostFactsTest : public testing::Test {
   HostFactsTest() {
     std::string pattern = (fs::temp_directory_path() / "ringway_host_XXXXXX").string();
     if (::mkdtemp(pattern.data()) != nullptr) root_ = pattern;
-    files_ = {.proc = root_ + "/proc", .cgroup = root_ + "/cgroup"};
+    files_ = {.proc = root_ + "/proc", .cgroup = root_ + "/cgroup", .root = root_};
     Write("proc/77/comm", "ringwayd\n");
   }
   ~HostFactsTest() override {
@@ -60,6 +60,16 @@ TEST_F(HostFactsTest, ReadsTheKernelsFiles) {
   EXPECT_FALSE(facts.address_space.has_value());
   EXPECT_EQ(facts.memory_bytes, 16U << 10);
   EXPECT_EQ(facts.memory_available, 8U << 10);
+}
+
+TEST_F(HostFactsTest, UnitsCountWhereSystemdRuns) {
+  EXPECT_EQ(Facts().root, ::geteuid() == 0);
+  Write("lib/systemd/system/ringwayd.service", "");
+  EXPECT_FALSE(Facts().systemd);
+  EXPECT_TRUE(Facts().units.empty());
+  Write("run/systemd/system/x", "");
+  EXPECT_TRUE(Facts().systemd);
+  EXPECT_EQ(Facts().units, std::vector<std::string>{kDaemonProgram});
 }
 
 TEST_F(HostFactsTest, LowestLimitOfTheCgroupsAboveCounts) {
@@ -123,6 +133,20 @@ TEST_F(HostFactsTest, ModeOfAFileSaysWhetherTheDaemonsUserMayReadIt) {
   EXPECT_FALSE(MayRead(*user, root_ + "/none").has_value());
   Write("proc/77/status", "Uid:\t-1 x\nGid: 1 2 3 99999999999\n");
   EXPECT_FALSE(UserOf(files_, 77).has_value());
+}
+
+TEST_F(HostFactsTest, JournalIsFoundWhereAMasterKeepsIt) {
+  EXPECT_EQ(FindJournal({root_ + "/none", root_ + "/proc"}), "");
+  Write("state/master-7400.db", "");
+  Write("state/master-7400.db-wal", "");
+  Write("state/other.db", "");
+  EXPECT_EQ(FindJournal({root_ + "/none", root_ + "/proc", root_ + "/state"}), root_ + "/state/master-7400.db");
+  EXPECT_EQ(StateDirectories().back(), "/var/lib/ringway");
+  if (::geteuid() == 0) return;  // whom no mode stops
+  fs::permissions(root_ + "/state", fs::perms::none);
+  EXPECT_EQ(FindJournal({root_ + "/state"}), root_ + "/state/");
+  EXPECT_TRUE(ProbeJournal(root_ + "/state/", std::chrono::seconds(60)).hidden);
+  fs::permissions(root_ + "/state", fs::perms::owner_all);
 }
 
 TEST_F(HostFactsTest, JournalProbeLeavesNothingBehind) {

@@ -1,0 +1,142 @@
+// The table of `ringwayctl doctor`: what a check may find, how serious that is, and the remedy. checks.cc says when.
+#pragma once
+
+#include "client/ctl/doctor/finding.h"
+
+namespace ringway::ctl {
+
+// {N} stands for the N-th word that the check has for it. A remedy that begins with "# " needs root.
+struct Row {
+  Level level;
+  const char* what;
+  const char* remedy = "";
+  constexpr Row At(Level other) const { return {other, what, remedy}; }
+};
+
+namespace rows {
+
+using enum Level;
+
+// clang-format off
+inline constexpr Row
+  kConfigFits       {kOk,   "{0} accepts {1}"},
+  kConfigHidden     {kSkip, "this user may not read {0}: run as root"},
+  kConfigUnasked    {kSkip, "{1} is TOML; {0} was not asked"},
+  kConfigRefused    {kFail, "{2}", "correct it; then {0} --config {1} --check-config"},
+
+  kCertificate      {kOk,   "{0}: {1} until {2} ({3} days)", "{4}"},
+  kNoCertificate    {kOk,   "{0}: no certificates: only addresses of this host are used"},
+  kCertificateHidden{kSkip, "{0}: this user may not read {1}: run as root"},
+  kInTheClear       {kWarn, "{0}: nothing is encrypted, and whoever reaches the port may join",
+                     "ringwayctl certs init DIR, ringwayctl certs issue NAME --role ROLE --dir DIR, --tls-dir "
+                             "for all"},
+  kCertificateBad   {kFail, "{0}: {1}", "{2}"},
+  kKeyDenied        {kFail, "{0}: {1}, as whom it runs, may not read {2}", "# chgrp {3} {2}; chmod 640 {2}"},
+
+  kMasterUnknown    {kSkip, "its address is not known: give --master HOST:PORT"},
+  kMasterNotAsked   {kSkip, "the master at {0} is not asked: that takes certificates; give --tls-dir"},
+  kMasterAnswers    {kOk,   "the master at {0} answers"},
+  kMasterDiffers    {kFail, "{0}",
+                     "compare the certificates here and there (ringwayctl certs show FILE): one authority "
+                     "issues both; or correct the address"},
+  kMasterSilent     {kFail, "{0}", "start ringway-master on its host, or correct the address"},
+  kPeerPending      {kWarn, "peer {0} is not in group {1} yet: {2}", "if that stays: ringwayctl doctor on its host"},
+
+  kDaemonUnknown    {kSkip, "its socket is not known: give --socket PATH"},
+  kDaemonRuns       {kOk,   "daemon {0} runs, connected to the master at {1}"},
+  kDaemonDenied     {kWarn, "this user may not connect to {0}",
+                     "run as root to look; trainers need ringwayd --socket-mode 0666, or the group of its socket"},
+  kDaemonOld        {kFail, "{0}",
+                     "install the same release of ringwayd, ringwayctl and the library, and restart ringwayd"},
+  kDaemonSilent     {kFail, "{0}", "# {1}"},
+  kDaemonAlone      {kFail, "daemon {0} has no connection to its master at {1}: nobody can join, and no loss "
+                             "can be recovered",
+                     "its log says why (master_unreachable, master_down); start the master, or correct --master"},
+  kDaemonUnlisted   {kWarn, "the master at {0} does not list daemon {1}, which is connected to {2}",
+                     "give the same --master to all daemons"},
+
+  kNoRelease        {kSkip, "nothing runs to compare ringwayctl {0}"},
+  kSameRelease      {kOk,   "all {0}"},
+  kOtherRelease     {kWarn, "{0} is {1}, {2} {3}: they understand each other",
+                     "finish the upgrade: install the same release, and restart what is older"},
+  kOtherProtocol    {kFail, "{0} {1} speaks protocol {4}, {2} {3} {5}: they do not understand each other",
+                     "install the same release on all hosts, and restart what is older"},
+
+  kNoClock          {kSkip, "no master answered that could tell its time"},
+  kOldClock         {kSkip, "the master does not tell its time: it is older"},
+  kClock            {kOk,   "the master's clock is {0} s {1} this host's", "on the host whose clock is wrong: {2}"},
+
+  kNothingToDial    {kSkip, "no address is known to dial"},
+  kPortOpen         {kOk,   "{0} accepts connections from here"},
+  kPortRefuses      {kFail, "{0} refuses connections: nothing listens there", "start {1} there, or correct {2}"},
+  kPortSilent       {kFail, "{0} does not answer: packets to it get lost",
+                     "open its port in the firewalls between, or correct {2}{3}"},
+  kPortFails        {kFail, "{0}: {4}", "look at its address and at the routes here"},
+  kNotDialled       {kSkip, "{0} more daemons were not dialled: run ringwayctl doctor on their hosts"},
+  kNoLane           {kFail, "no lane to {0} of group {1} stands",
+                     "ringwayctl doctor on its host; open the daemons' ports to each other"},
+  kLinksStand       {kOk,   "links to {0} peers stand"},
+  kNotAdvertised    {kSkip, "nobody can dial this daemon (--advertise none): it dials the others"},
+  kWayBackUnknown   {kSkip, "whether others reach this daemon at {0} is seen from their hosts only: run "
+                             "ringwayctl doctor there"},
+
+  kNoPath           {kSkip, "no path to another host is known"},
+  kPathUnmeasured   {kSkip, "{0} closed the connection before it could be measured"},
+  kPathWhole        {kOk,   "full-size packets reach {0} ({1} bytes of data, path MTU {2}); the way back is "
+                             "measured from there"},
+  kBlackHole        {kFail, "{0} accepts connections, but full-size packets ({1} bytes of data, path MTU {2}) "
+                             "vanish on the way",
+                     "# sysctl -w net.ipv4.tcp_mtu_probing=1; better: let ICMP \"fragmentation needed\" through the "
+                     "firewalls, or lower the MTU here (ip link set dev DEVICE mtu 1400)"},
+  kMasterMute       {kWarn, "the master at {0} does not answer: it hangs, or full-size packets from there to "
+                             "here vanish",
+                     "ringwayctl doctor on the master's host measures that way"},
+
+  kOtherNetwork     {kSkip, "the daemon runs in another network namespace: nsenter -t {0} -n ringwayctl "
+                             "doctor looks there"},
+  kSysctlHidden     {kSkip, "{0} cannot be read here"},
+  kSysctl           {kOk,   "{0} = {1}"},
+  kSysctlSlow       {kWarn, "{0} = {1}: long paths want {2}",
+                     "# sysctl -w {0}='{2}'; for good: 60-ringway.conf to /etc/sysctl.d, and sysctl --system"},
+
+  kCongestionHidden {kSkip, "this kernel does not say which congestion controls it has"},
+  kCongestion       {kOk,   "{0} is there, and allowed"},
+  kNotLoaded        {kWarn, "this kernel has {1}, but not {0}{2}",
+                     "# modprobe tcp_{0}; for good: echo tcp_{0} >/etc/modules-load.d/ringway.conf"},
+  kNotAllowed       {kWarn, "congestion control {0} is allowed to root only{2}",
+                     "# sysctl -w net.ipv4.tcp_allowed_congestion_control='{3} {0}'"},
+
+  kLimitHidden      {kSkip, "the limit of open files cannot be read here"},
+  kFiles            {kOk,   "{0}{1} files"},
+  kLanesFull        {kWarn, "{0}{1} files: its {2} lanes are all that this allows", "{3}"},
+  kFilesFew         {kWarn, "{0}{1} files: lanes, regions and sessions of a large group do not fit", "{3}"},
+
+  kNoBudget         {kSkip, "no daemon runs, and no config file has its memory-max"},
+  kBudgetFits       {kOk,   "--memory-max is {0}, and there is room for it"},
+  kBudgetTight      {kWarn, "--memory-max is {0}, but {1} {2}: it needs up to 2 GiB beside it", "{3}"},
+  kBudgetTooLarge   {kFail, "--memory-max is {0}, but {1} {2}: the daemon is killed before it reaches its own limit",
+                     "{3}"},
+  kMemoryTaken      {kWarn, "--memory-max is {0}, of which it has {1}, but only {2} are free: others have the rest",
+                     "free memory on this host, or start ringwayd with less --memory-max"},
+
+  kNoMasterHere     {kSkip, "no master runs on this host, and none has left a journal"},
+  kJournalUnknown   {kSkip, "where the journal is stands nowhere: give --journal FILE"},
+  kJournalHidden    {kSkip, "{0}: this user may not look there; run as the master's or root"},
+  kNoJournal        {kWarn, "the master has no journal: when it restarts it has forgotten all groups",
+                     "start ringway-master with --journal FILE"},
+  kJournalFails     {kFail, "the master cannot write its journal, so no group can change: {0}",
+                     "make room on its disk: df -h, on the master's host"},
+  kDiskFails        {kFail, "{0}: {1}",
+                     "give ringway-master a --journal on a disk that it may write; df -h shows room"},
+  kDisk             {kOk,   "{0}: {1}a write is on the disk after {2} ms{3}"},
+  kDiskFull         {kWarn, "{0}: {1}a write is on the disk after {2} ms{3}",
+                     "make room on that disk: without it no group can change"},
+  kDiskInMemory     {kWarn, "{0}: {1}a write is on the disk after {2} ms{3}, but it is in memory: a reboot "
+                             "forgets all groups",
+                     "give ringway-master a --journal on a disk"},
+  kDiskSlow         {kWarn, "{0}: {1}a write is on the disk after {2} ms{3}: each change of a group waits for that",
+                     "give ringway-master a --journal on a faster disk"};
+// clang-format on
+
+}  // namespace rows
+}  // namespace ringway::ctl
