@@ -7,6 +7,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "master/planning/cost_model.h"
 #include "master/planning/ring_exact.h"
 #include "master/planning/ring_search.h"
 #include "tests/master/planning/path_worlds.h"
@@ -281,6 +282,36 @@ TEST(RingSearch, NeverBeatsTheExactRingAndComesCloseToIt) {
   }
   EXPECT_GE(same_class, worlds * 9 / 10);
   EXPECT_LE(ratio_sum / same_class, 1.05);
+}
+
+// Five hosts, four of them at one site: one-way delays in milliseconds and link rates in Mbit/s, from row to column.
+PathMatrix WhereTheSearchGoesWrong() {
+  constexpr std::size_t kPeers = 5;
+  constexpr double kDelays[kPeers][kPeers] = {
+      {0, 98, 82, 127, 97}, {121, 0, 1, 1, 1}, {95, 1, 0, 1, 1}, {86, 1, 1, 0, 1}, {81, 1, 1, 1, 0}};
+  constexpr double kRates[kPeers][kPeers] = {
+      {0, 30, 550, 550, 70}, {10, 0, 30, 30, 20}, {430, 20, 0, 670, 80}, {630, 30, 630, 0, 80}, {40, 30, 40, 40, 0}};
+  PathMatrix paths(kPeers);
+  ForEachPath(kPeers, [&](std::size_t from, std::size_t to) {
+    paths.set_delay(from, to, kDelays[from][to] * 1e-3);
+    paths.set_rate(from, to, kRates[from][to] * 1e6 / 8);
+  });
+  for (std::size_t peer = 1; peer < kPeers; ++peer) paths.set_site(peer, 1);
+  return paths;
+}
+
+TEST(RingSearch, CostsAPlanOverTwoPercentWhereTheExactRingIsBetter) {
+  const PathMatrix paths = WhereTheSearchGoesWrong();
+  const auto seconds = [&](const Order& ring) {
+    const CostModel model(paths, {.ring = ring});
+    return model.Seconds(model.Cheapest(kMiB), kMiB);
+  };
+  const Order exact = FindRing(paths).order;
+  const RingLinks links(paths);
+  const RateClass best = links.BestClassPossible();  // the first that a search tries, and the last if it reaches it
+  const Order searched = SearchRing(links, best);
+  ASSERT_EQ(links.ClassOf(searched), best);
+  EXPECT_GT(seconds(searched), 1.02 * seconds(exact));
 }
 
 // Around {0, 1, 2}: the given rate and delay; the other way round: 100 MB/s and 10 ms.
