@@ -94,34 +94,34 @@ bool SessionImpl::IsReady(const Operation& operation) const {
 
 Expected<OpResult> SessionImpl::ReadOutcome(const Operation& operation) {
   const abi::Slot& slot = operation.link->slot(operation.slot);
-  const abi::Outcome done = slot.outcome;  // read once: the daemon may write there
+  const abi::Outcome outcome = slot.outcome;  // read once: the daemon may write there
   const std::vector<std::uint64_t> contributors(slot.contributors,
-                                                slot.contributors + std::min(done.world_size, abi::kWorldSizeMax));
-  if (done.code != Code::kOk) {
-    if (done.rank < contributors.size()) LearnOf(operation, done, contributors);
+                                                slot.contributors + std::min(outcome.world_size, abi::kWorldSizeMax));
+  if (outcome.code != Code::kOk) {
+    if (outcome.rank < contributors.size()) LearnOf(operation, outcome, contributors);
     if (operation.device && !operation.device->input_error.ok()) return operation.device->input_error;
-    return Error(CheckedCode(done.code), TextOf(slot.text));
+    return Error(CheckedCode(outcome.code), TextOf(slot.text));
   }
-  if (done.world_size > abi::kWorldSizeMax || done.rank >= done.world_size) {
+  if (outcome.world_size > abi::kWorldSizeMax || outcome.rank >= outcome.world_size) {
     return Error(Code::kProtocol, "the daemon's result names an impossible world; install the same version of both");
   }
   const abi::OpSpec& spec = operation.spec;
-  const bool is_root = HasRoot(spec.kind) && spec.root == contributors[done.rank];
-  const Part part = operation.part.value_or(ResultOf(spec.kind, spec.count, done.world_size, done.rank, is_root));
+  const bool is_root = HasRoot(spec.kind) && spec.root == contributors[outcome.rank];
+  const Part part = operation.part.value_or(ResultOf(spec.kind, spec.count, outcome.world_size, outcome.rank, is_root));
   if (part.count > operation.output_count) {
     return Error(Code::kProtocol, "the daemon's result is larger than its output; install the same version of both");
   }
-  LearnOf(operation, done, contributors);
-  const bool is_known = static_cast<std::uint8_t>(done.algorithm) < kAlgorithmCount;
-  return OpResult{.epoch = done.epoch,
-                  .rank = done.rank,
-                  .world_size = done.world_size,
+  LearnOf(operation, outcome, contributors);
+  const bool is_known = static_cast<std::uint8_t>(outcome.algorithm) < kAlgorithmCount;
+  return OpResult{.epoch = outcome.epoch,
+                  .rank = outcome.rank,
+                  .world_size = outcome.world_size,
                   .contributors = contributors,
-                  .wire_bytes = done.wire_bytes,
-                  .retries = done.retries,
-                  .update_waits = done.update_waits != 0,
-                  .algorithm = is_known ? done.algorithm : Algorithm::kRing,
-                  .error_bound = done.error_bound,
+                  .wire_bytes = outcome.wire_bytes,
+                  .retries = outcome.retries,
+                  .update_waits = outcome.update_waits != 0,
+                  .algorithm = is_known ? outcome.algorithm : Algorithm::kRing,
+                  .error_bound = outcome.error_bound,
                   .part = part};
 }
 

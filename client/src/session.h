@@ -244,7 +244,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   void Install(const Lock& lock, std::shared_ptr<Link> link);
   void Rejoined(Expected<std::shared_ptr<Link>> found);
 
-  // submit.cc: regions, staging, submission. bind_to_world.cc: what depends on the world.
+  // bind_to_world.cc: what a request may ask for, and what depends on the world.
   static Error CheckRequest(const Request& request);
   // Fills in what depends on the world, of the newest view that the session knows, and checks the buffers by it.
   Error BindToWorld(Request* request);
@@ -253,6 +253,8 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   // By the counts of each rank.
   Error LayCounts(Request* request, const std::vector<std::uint64_t>& members) const;
   static Error CheckBuffers(const Request& request, bool has_result);
+
+  // submit.cc: regions, staging, submission.
   Expected<Placement> Place(const Request& request);
   struct Memory {
     const void* data = nullptr;

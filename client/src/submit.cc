@@ -43,33 +43,6 @@ Error RefuseDeviceMemory(const TensorList& list, std::size_t element_bytes) {
 
 }  // namespace
 
-Error SessionImpl::CheckRequest(const Request& request) {
-  const abi::OpSpec& spec = request.spec;
-  if (spec.channel >= abi::kChannelCountMax) {
-    return Refuse("channel must be below " + std::to_string(abi::kChannelCountMax));
-  }
-  if (spec.priority > abi::kPriorityMax) {
-    return Refuse("the priority is at most " + std::to_string(abi::kPriorityMax));
-  }
-  const Encoding codec = EncodingOf(spec.codec);
-  const char* reason = nullptr;
-  if (!IsSupported(spec.dtype, spec.op, codec, &reason)) return Error(Code::kNotSupported, reason);
-  if (IsMessage(spec.kind) && codec != Codec::kNone) return Error(Code::kNotSupported, kMessagesHaveNoCodec);
-  if (spec.feedback != 0 && !CanFeedBack(spec.kind, spec.op, codec, &reason)) {
-    return Error(Code::kNotSupported, reason);
-  }
-  if (spec.algorithm > kAlgorithmCount) return Error(Code::kNotSupported, "unknown algorithm");
-  if (const auto algorithm = abi::AlgorithmOf(spec); algorithm && !HasAlgorithm(spec.kind, *algorithm)) {
-    return Error(Code::kNotSupported, std::string(NameOf(spec.kind)) + " has " + AlgorithmsOf(spec.kind));
-  }
-  const std::size_t largest =
-      std::max<std::size_t>({spec.count, request.input_room.value_or(0), request.output_room.value_or(0)});
-  if (largest > kOperationBytesMax / SizeOf(spec.dtype)) {
-    return Refuse("count must be at most 2^46 bytes; split the buffer");
-  }
-  return {};
-}
-
 Expected<Region*> SessionImpl::AcquireRegion(std::size_t bytes, bool for_buffer) {
   const std::size_t class_bytes = RegionPool::SizeClass(bytes);
   {

@@ -198,15 +198,15 @@ void TrainerSession::JoinRefused(const Status& why) {
   SendStruct(packet);
 }
 
-void TrainerSession::Joined(const JoinOutcome& outcome) {
+void TrainerSession::Joined(const JoinOutcome& joined) {
   if (state_ != State::kJoining) return;
   state_ = State::kMember;
-  peer_ = outcome.peer;
+  peer_ = joined.peer;
   auto packet = MakePacket<abi::JoinReply>(abi::PacketType::kJoinReply);
-  packet.rank = outcome.rank;
-  packet.world_size = outcome.world_size;
-  packet.peer_id = outcome.peer.value;
-  packet.epoch = outcome.epoch.value;
+  packet.rank = joined.rank;
+  packet.world_size = joined.world_size;
+  packet.peer_id = joined.peer.value;
+  packet.epoch = joined.epoch.value;
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
   const std::uint64_t region_bytes_max = std::min(limits_.region_bytes_max, memory_->budget().share_max());
   packet.regions_mib_max = region_bytes_max >> 20 < kMost ? static_cast<std::uint32_t>(region_bytes_max >> 20) : 0;

@@ -123,7 +123,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   void Detach() { port_ = nullptr; }
   void JoinProgress(Code code, const std::string& text);
   void JoinRefused(const Status& why);
-  void Joined(const JoinOutcome& outcome);
+  void Joined(const JoinOutcome& joined);
   // The view's members in rank order. REQUIRES: called before any Complete of that view.
   void NameMembers(Epoch epoch, std::span<const control::PeerInfo> members);
   // Publishes the outcome in shared memory at once; Flush rings the doorbell, once for a batch.
