@@ -11,7 +11,7 @@ namespace ringway::local {
 namespace {
 
 SubmitVerdict ProtocolError(const std::string& what) {
-  return {.verdict = Verdict::kLie, .status = Status(Code::kProtocol, what)};
+  return {.verdict = Verdict::kProtocolError, .status = Status(Code::kProtocol, what)};
 }
 
 bool EnumsInRange(const abi::OpSpec& spec) {

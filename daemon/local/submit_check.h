@@ -19,13 +19,13 @@
 
 namespace ringway::local {
 
-enum class Verdict : std::uint8_t { kAccept, kRefuse, kLie };
+enum class Verdict : std::uint8_t { kAccept, kRefuse, kProtocolError };
 
 struct SubmitVerdict {
   Verdict verdict = Verdict::kAccept;
   Status status = {};                                          // why, unless accepted
   abi::OpSpec spec = {};                                       // what was accepted
-  Descriptor descriptor = {};                                  // .. what of it all ranks must agree on
+  Descriptor descriptor = {};                                  // the part of it that all ranks must agree on
   std::shared_ptr<const collective::Layout> layout = nullptr;  // of kinds that HasCounts
   std::uint64_t input_bytes = 0;
   std::uint64_t result_bytes = 0;

@@ -245,7 +245,7 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
     return found->second.bytes();
   };
   const SubmitVerdict verdict = CheckSubmit(submit, packet.value().counts, peer_, region_bytes);
-  if (verdict.verdict == Verdict::kLie) return verdict.status;
+  if (verdict.verdict == Verdict::kProtocolError) return verdict.status;
   if (slots_[submit.slot].in_use) return ProtocolError("a slot is submitted while its operation runs");
   slots_[submit.slot] = {.in_use = true, .input_bytes = verdict.input_bytes, .staged_bytes = verdict.input_bytes};
   buffers::TrainerBuffers::Places places;

@@ -51,27 +51,28 @@ void CheckAll(const std::vector<Case>& cases) {
 TEST(SubmitCheckTest, EveryFieldIsJudged) {
   CheckAll({
       {"as it should be", Verdict::kAccept, [](auto&) {}},
-      {"slot", Verdict::kLie, [](auto& s) { s.slot = abi::kSlotCount; }},
-      {"channel", Verdict::kLie, [](auto& s) { s.spec.channel = abi::kChannelCountMax; }},
-      {"kind", Verdict::kLie, [](auto& s) { s.spec.kind = static_cast<OpKind>(kOpKindCount); }},
-      {"dtype", Verdict::kLie, [](auto& s) { s.spec.dtype = static_cast<DType>(255); }},
-      {"op", Verdict::kLie, [](auto& s) { s.spec.op = static_cast<ReduceOp>(kReduceOpCount); }},
-      {"codec", Verdict::kLie, [](auto& s) { s.spec.codec = CodeOf(static_cast<Codec>(kCodecCount)); }},
-      {"staged", Verdict::kLie, [](auto& s) { s.staged = 2; }},
-      {"input region", Verdict::kLie, [](auto& s) { s.input_region = 2; }},
-      {"result region", Verdict::kLie, [](auto& s) { s.result_region = 77; }},
-      {"count beyond the region", Verdict::kLie, [](auto& s) { s.spec.count = s.result_count = 1025; }},
-      {"count overflows bytes", Verdict::kLie, [](auto& s) { s.spec.count = s.result_count = kHuge / 4 + 2; }},
-      {"offset beyond the region", Verdict::kLie, [](auto& s) { s.input_offset_bytes = 4; }},
-      {"offset overflows", Verdict::kLie, [](auto& s) { s.input_offset_bytes = kHuge - 3; }},
-      {"result offset overflows", Verdict::kLie, [](auto& s) { s.result_offset_bytes = kHuge - 3; }},
-      {"misaligned", Verdict::kLie,
+      {"slot", Verdict::kProtocolError, [](auto& s) { s.slot = abi::kSlotCount; }},
+      {"channel", Verdict::kProtocolError, [](auto& s) { s.spec.channel = abi::kChannelCountMax; }},
+      {"kind", Verdict::kProtocolError, [](auto& s) { s.spec.kind = static_cast<OpKind>(kOpKindCount); }},
+      {"dtype", Verdict::kProtocolError, [](auto& s) { s.spec.dtype = static_cast<DType>(255); }},
+      {"op", Verdict::kProtocolError, [](auto& s) { s.spec.op = static_cast<ReduceOp>(kReduceOpCount); }},
+      {"codec", Verdict::kProtocolError, [](auto& s) { s.spec.codec = CodeOf(static_cast<Codec>(kCodecCount)); }},
+      {"staged", Verdict::kProtocolError, [](auto& s) { s.staged = 2; }},
+      {"input region", Verdict::kProtocolError, [](auto& s) { s.input_region = 2; }},
+      {"result region", Verdict::kProtocolError, [](auto& s) { s.result_region = 77; }},
+      {"count beyond the region", Verdict::kProtocolError, [](auto& s) { s.spec.count = s.result_count = 1025; }},
+      {"count overflows bytes", Verdict::kProtocolError,
+       [](auto& s) { s.spec.count = s.result_count = kHuge / 4 + 2; }},
+      {"offset beyond the region", Verdict::kProtocolError, [](auto& s) { s.input_offset_bytes = 4; }},
+      {"offset overflows", Verdict::kProtocolError, [](auto& s) { s.input_offset_bytes = kHuge - 3; }},
+      {"result offset overflows", Verdict::kProtocolError, [](auto& s) { s.result_offset_bytes = kHuge - 3; }},
+      {"misaligned", Verdict::kProtocolError,
        [](auto& s) {
          s.spec.count = s.result_count = 1;
          s.input_offset_bytes = 2;
        }},
-      {"same range", Verdict::kLie, [](auto& s) { s.result_region = 0; }},
-      {"ranges overlap by one element", Verdict::kLie,
+      {"same range", Verdict::kProtocolError, [](auto& s) { s.result_region = 0; }},
+      {"ranges overlap by one element", Verdict::kProtocolError,
        [](auto& s) {
          s.result_region = 0;
          s.spec.count = s.result_count = 512;
@@ -99,12 +100,12 @@ TEST(SubmitCheckTest, EveryFieldIsJudged) {
          s.spec.count = s.result_count = 8;
          s.spec.codec = CodeOf(Codec::kInt8);
        }},
-      {"a block that no codec has", Verdict::kLie,
+      {"a block that no codec has", Verdict::kProtocolError,
        [](auto& s) {
          s.spec.codec = CodeOf(Codec::kInt8);
          s.spec.codec.block_power = 11;
        }},
-      {"a rounding that there is not", Verdict::kLie, [](auto& s) { s.spec.codec.rounding = 2; }},
+      {"a rounding that there is not", Verdict::kProtocolError, [](auto& s) { s.spec.codec.rounding = 2; }},
       {"feedback of what loses nothing", Verdict::kRefuse, [](auto& s) { s.spec.feedback = 5; }},
   });
 }
@@ -116,30 +117,30 @@ TEST(SubmitCheckTest, CountsFitTheCollective) {
          s.spec.kind = OpKind::kUpdateView;
          s.spec.count = s.result_count = 0;
        }},
-      {"update_view with a result", Verdict::kLie,
+      {"update_view with a result", Verdict::kProtocolError,
        [](auto& s) {
          s.spec.kind = OpKind::kUpdateView;
          s.spec.count = 0;
        }},
-      {"result of another count", Verdict::kLie, [](auto& s) { s.result_count = 1023; }},
-      {"result larger than its input", Verdict::kLie, [](auto& s) { s.spec.count = 512; }},
+      {"result of another count", Verdict::kProtocolError, [](auto& s) { s.result_count = 1023; }},
+      {"result larger than its input", Verdict::kProtocolError, [](auto& s) { s.spec.count = 512; }},
       {"all_gather of four ranks", Verdict::kAccept,
        [](auto& s) {
          s.spec.kind = OpKind::kAllGather;
          s.spec.count = 256;
        }},
-      {"all_gather into less than one part", Verdict::kLie,
+      {"all_gather into less than one part", Verdict::kProtocolError,
        [](auto& s) {
          s.spec.kind = OpKind::kAllGather;
          s.result_count = 1023;
        }},
-      {"all_gather into its input", Verdict::kLie,
+      {"all_gather into its input", Verdict::kProtocolError,
        [](auto& s) {
          s.spec.kind = OpKind::kAllGather;
          s.spec.count = 256;
          s.result_region = 0;
        }},
-      {"all_gather of more than 64 ranks can have", Verdict::kLie,
+      {"all_gather of more than 64 ranks can have", Verdict::kProtocolError,
        [](auto& s) {
          s.spec.kind = OpKind::kAllGather;
          s.spec.dtype = DType::kU8;
@@ -152,10 +153,10 @@ TEST(SubmitCheckTest, CountsFitTheCollective) {
          s.spec.kind = OpKind::kReduceScatter;
          s.spec.algorithm = static_cast<std::uint8_t>(Algorithm::kTree) + 1;
        }},
-      {"update_view with elements", Verdict::kLie, [](auto& s) { s.spec.kind = OpKind::kUpdateView; }},
-      {"input of another count", Verdict::kLie, [](auto& s) { s.input_count = 1023; }},
-      {"all_reduce with counts by rank", Verdict::kLie, [](auto&) {}, {{1024, 0, 0}}},
-      {"all_reduce with a rank", Verdict::kLie, [](auto& s) { s.spec.rank = 1; }},
+      {"update_view with elements", Verdict::kProtocolError, [](auto& s) { s.spec.kind = OpKind::kUpdateView; }},
+      {"input of another count", Verdict::kProtocolError, [](auto& s) { s.input_count = 1023; }},
+      {"all_reduce with counts by rank", Verdict::kProtocolError, [](auto&) {}, {{1024, 0, 0}}},
+      {"all_reduce with a rank", Verdict::kProtocolError, [](auto& s) { s.spec.rank = 1; }},
   });
 }
 
@@ -177,22 +178,24 @@ TEST(SubmitCheckTest, MessagesHaveOneBufferAndAnotherPeer) {
       {"recv", Verdict::kAccept, Message(OpKind::kRecv)},
       {"send of nothing", Verdict::kAccept,
        Message(OpKind::kSend, [](auto& s) { s.spec.count = s.input_count = s.result_count = 0; })},
-      {"to itself", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.spec.root = kSelf.value; })},
-      {"to nobody", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.spec.root = 0; })},
-      {"send with an output", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.result_count = 1; })},
-      {"recv with an input", Verdict::kLie, Message(OpKind::kRecv, [](auto& s) { s.input_count = 1; })},
-      {"send of less", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.input_count = 1023; })},
-      {"beyond its region", Verdict::kLie,
+      {"to itself", Verdict::kProtocolError, Message(OpKind::kSend, [](auto& s) { s.spec.root = kSelf.value; })},
+      {"to nobody", Verdict::kProtocolError, Message(OpKind::kSend, [](auto& s) { s.spec.root = 0; })},
+      {"send with an output", Verdict::kProtocolError, Message(OpKind::kSend, [](auto& s) { s.result_count = 1; })},
+      {"recv with an input", Verdict::kProtocolError, Message(OpKind::kRecv, [](auto& s) { s.input_count = 1; })},
+      {"send of less", Verdict::kProtocolError, Message(OpKind::kSend, [](auto& s) { s.input_count = 1023; })},
+      {"beyond its region", Verdict::kProtocolError,
        Message(OpKind::kRecv, [](auto& s) { s.spec.count = s.result_count = 1025; })},
-      {"for one world", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.spec.members = s.spec.world_size = 3; })},
-      {"with a rank", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.spec.rank = 1; })},
-      {"with a residual", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.spec.feedback = 1; })},
-      {"reduced", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.spec.op = ReduceOp::kMax; })},
+      {"for one world", Verdict::kProtocolError,
+       Message(OpKind::kSend, [](auto& s) { s.spec.members = s.spec.world_size = 3; })},
+      {"with a rank", Verdict::kProtocolError, Message(OpKind::kSend, [](auto& s) { s.spec.rank = 1; })},
+      {"with a residual", Verdict::kProtocolError, Message(OpKind::kSend, [](auto& s) { s.spec.feedback = 1; })},
+      {"reduced", Verdict::kProtocolError, Message(OpKind::kSend, [](auto& s) { s.spec.op = ReduceOp::kMax; })},
       {"with a codec", Verdict::kRefuse, Message(OpKind::kSend, [](auto& s) { s.spec.codec = CodeOf(Codec::kBf16); })},
       {"by a ring", Verdict::kRefuse,
        Message(OpKind::kSend, [](auto& s) { s.spec.algorithm = static_cast<std::uint8_t>(Algorithm::kRing) + 1; })},
-      {"with an impossible priority", Verdict::kLie, Message(OpKind::kSend, [](auto& s) { s.spec.priority = 256; })},
-      {"all_reduce with a tag", Verdict::kLie, [](auto& s) { s.spec.tag = 1; }},
+      {"with an impossible priority", Verdict::kProtocolError,
+       Message(OpKind::kSend, [](auto& s) { s.spec.priority = 256; })},
+      {"all_reduce with a tag", Verdict::kProtocolError, [](auto& s) { s.spec.tag = 1; }},
   });
 }
 
@@ -222,27 +225,28 @@ TEST(SubmitCheckTest, CountsByRankFitTheBuffers) {
   CheckAll({
       {"all_to_all_v", Verdict::kAccept, Counted(kAllToAllV, 3, 120, 107), pairs},
       {"all_to_all_v of nothing", Verdict::kAccept, Counted(kAllToAllV, 3, 0, 0), none},
-      {"a range beyond the input", Verdict::kLie, Counted(kAllToAllV, 3, 119, 107), pairs},
-      {"more than the output", Verdict::kLie, Counted(kAllToAllV, 3, 120, 106), pairs},
-      {"counts for fewer", Verdict::kLie, Counted(kAllToAllV, 4, 120, 107), pairs},
-      {"no counts", Verdict::kLie, Counted(kAllToAllV, 3, 120, 107), {}},
-      {"no world", Verdict::kLie, Counted(kAllToAllV, 0, 0, 0), {}},
-      {"a rank beyond them", Verdict::kLie,
+      {"a range beyond the input", Verdict::kProtocolError, Counted(kAllToAllV, 3, 119, 107), pairs},
+      {"more than the output", Verdict::kProtocolError, Counted(kAllToAllV, 3, 120, 106), pairs},
+      {"counts for fewer", Verdict::kProtocolError, Counted(kAllToAllV, 4, 120, 107), pairs},
+      {"no counts", Verdict::kProtocolError, Counted(kAllToAllV, 3, 120, 107), {}},
+      {"no world", Verdict::kProtocolError, Counted(kAllToAllV, 0, 0, 0), {}},
+      {"a rank beyond them", Verdict::kProtocolError,
        [](auto& s) {
          Counted(kAllToAllV, 3, 120, 107)(s);
          s.spec.rank = 3;
        },
        pairs},
-      {"for no members", Verdict::kLie,
+      {"for no members", Verdict::kProtocolError,
        [](auto& s) {
          Counted(kAllToAllV, 3, 120, 107)(s);
          s.spec.members = 0;
        },
        pairs},
-      {"sent to itself and received from itself differ", Verdict::kLie, Counted(kAllToAllV, 3, 120, 107),
+      {"sent to itself and received from itself differ", Verdict::kProtocolError, Counted(kAllToAllV, 3, 120, 107),
        with(pairs, 1, {7, 0, 6})},
-      {"a begin that overflows", Verdict::kLie, Counted(kAllToAllV, 3, 120, 107), with(pairs, 2, {0, kHuge, 100})},
-      {"counts that overflow", Verdict::kLie, Counted(kAllToAllV, 3, 120, 107),
+      {"a begin that overflows", Verdict::kProtocolError, Counted(kAllToAllV, 3, 120, 107),
+       with(pairs, 2, {0, kHuge, 100})},
+      {"counts that overflow", Verdict::kProtocolError, Counted(kAllToAllV, 3, 120, 107),
        with(with(pairs, 0, {kHuge / 2, 0, 0}), 2, {kHuge / 2 + 109, 0, 0})},
       {"by a ring", Verdict::kRefuse,
        [](auto& s) {
@@ -251,11 +255,12 @@ TEST(SubmitCheckTest, CountsByRankFitTheBuffers) {
        },
        pairs},
       {"all_gather_v", Verdict::kAccept, Counted(kAllGatherV, 3, 7, 107), parts},
-      {"all_gather_v of another's part", Verdict::kLie, Counted(kAllGatherV, 3, 100, 107), parts},
-      {"all_gather_v with ranges", Verdict::kLie, Counted(kAllGatherV, 3, 7, 107), pairs},
+      {"all_gather_v of another's part", Verdict::kProtocolError, Counted(kAllGatherV, 3, 100, 107), parts},
+      {"all_gather_v with ranges", Verdict::kProtocolError, Counted(kAllGatherV, 3, 7, 107), pairs},
       {"reduce_scatter_v", Verdict::kAccept, Counted(kReduceScatterV, 3, 107, 107), parts},
-      {"reduce_scatter_v of a part", Verdict::kLie, Counted(kReduceScatterV, 3, 7, 107), parts},
-      {"beyond the region", Verdict::kLie, Counted(kReduceScatterV, 3, 1025, 1025), with(parts, 2, {918, 0, 0})},
+      {"reduce_scatter_v of a part", Verdict::kProtocolError, Counted(kReduceScatterV, 3, 7, 107), parts},
+      {"beyond the region", Verdict::kProtocolError, Counted(kReduceScatterV, 3, 1025, 1025),
+       with(parts, 2, {918, 0, 0})},
   });
 }
 
@@ -282,25 +287,27 @@ TEST(SubmitCheckTest, CountsFitTheRankThatIsTheRootOrNot) {
   CheckAll({
       {"broadcast of the root", Verdict::kAccept, Rooted(OpKind::kBroadcast, kMe, 256, 256)},
       {"broadcast of another", Verdict::kAccept, Rooted(OpKind::kBroadcast, 8, 0, 256)},
-      {"broadcast with an input that is not the root's", Verdict::kLie, Rooted(OpKind::kBroadcast, 8, 256, 256)},
-      {"broadcast of the root without an input", Verdict::kLie, Rooted(OpKind::kBroadcast, kMe, 0, 256)},
-      {"broadcast without a root", Verdict::kLie, Rooted(OpKind::kBroadcast, 0, 0, 256)},
+      {"broadcast with an input that is not the root's", Verdict::kProtocolError,
+       Rooted(OpKind::kBroadcast, 8, 256, 256)},
+      {"broadcast of the root without an input", Verdict::kProtocolError, Rooted(OpKind::kBroadcast, kMe, 0, 256)},
+      {"broadcast without a root", Verdict::kProtocolError, Rooted(OpKind::kBroadcast, 0, 0, 256)},
       {"reduce", Verdict::kAccept, Rooted(OpKind::kReduce, 8, 256, 256)},
-      {"reduce without work space", Verdict::kLie, Rooted(OpKind::kReduce, 8, 256, 0)},
-      {"all_reduce with a root", Verdict::kLie, Rooted(OpKind::kAllReduce, 8, 256, 256)},
+      {"reduce without work space", Verdict::kProtocolError, Rooted(OpKind::kReduce, 8, 256, 0)},
+      {"all_reduce with a root", Verdict::kProtocolError, Rooted(OpKind::kAllReduce, 8, 256, 256)},
       {"gather at the root", Verdict::kAccept, Rooted(OpKind::kGather, kMe, 256, 1024)},
-      {"gather at the root into less than one part", Verdict::kLie, Rooted(OpKind::kGather, kMe, 256, 255)},
+      {"gather at the root into less than one part", Verdict::kProtocolError, Rooted(OpKind::kGather, kMe, 256, 255)},
       {"gather at another", Verdict::kAccept, Rooted(OpKind::kGather, 8, 256, 0)},
-      {"gather into another", Verdict::kLie, Rooted(OpKind::kGather, 8, 256, 1024)},
+      {"gather into another", Verdict::kProtocolError, Rooted(OpKind::kGather, 8, 256, 1024)},
       {"scatter of the root", Verdict::kAccept, ForWorld(4, Rooted(OpKind::kScatter, kMe, 1024, 256))},
       {"scatter of another", Verdict::kAccept, ForWorld(4, Rooted(OpKind::kScatter, 8, 0, 256))},
-      {"scatter for a larger world than its input", Verdict::kLie,
+      {"scatter for a larger world than its input", Verdict::kProtocolError,
        ForWorld(5, Rooted(OpKind::kScatter, kMe, 1024, 256))},
-      {"scatter for no world", Verdict::kLie, Rooted(OpKind::kScatter, 8, 0, 256)},
-      {"broadcast for one world", Verdict::kLie, ForWorld(4, Rooted(OpKind::kBroadcast, 8, 0, 256))},
+      {"scatter for no world", Verdict::kProtocolError, Rooted(OpKind::kScatter, 8, 0, 256)},
+      {"broadcast for one world", Verdict::kProtocolError, ForWorld(4, Rooted(OpKind::kBroadcast, 8, 0, 256))},
       {"all_to_all", Verdict::kAccept, ForWorld(4, Rooted(OpKind::kAllToAll, 0, 1024, 1024))},
-      {"all_to_all for a world beyond 64", Verdict::kLie, ForWorld(65, Rooted(OpKind::kAllToAll, 0, 1024, 1024))},
-      {"all_to_all into less", Verdict::kLie, ForWorld(4, Rooted(OpKind::kAllToAll, 0, 1024, 1023))},
+      {"all_to_all for a world beyond 64", Verdict::kProtocolError,
+       ForWorld(65, Rooted(OpKind::kAllToAll, 0, 1024, 1024))},
+      {"all_to_all into less", Verdict::kProtocolError, ForWorld(4, Rooted(OpKind::kAllToAll, 0, 1024, 1023))},
       {"all_to_all by a ring", Verdict::kRefuse,
        [](auto& s) {
          ForWorld(4, Rooted(OpKind::kAllToAll, 0, 1024, 1024))(s);
@@ -311,20 +318,20 @@ TEST(SubmitCheckTest, CountsFitTheRankThatIsTheRootOrNot) {
          s.spec.kind = OpKind::kBarrier;
          s.spec.count = s.result_count = 0;
        }},
-      {"barrier with elements", Verdict::kLie, [](auto& s) { s.spec.kind = OpKind::kBarrier; }},
-      {"barrier with a root", Verdict::kLie,
+      {"barrier with elements", Verdict::kProtocolError, [](auto& s) { s.spec.kind = OpKind::kBarrier; }},
+      {"barrier with a root", Verdict::kProtocolError,
        [](auto& s) {
          s.spec.kind = OpKind::kBarrier;
          s.spec.count = s.result_count = 0;
          s.spec.root = 8;
        }},
-      {"update_view with a layout", Verdict::kLie,
+      {"update_view with a layout", Verdict::kProtocolError,
        [](auto& s) {
          s.spec.kind = OpKind::kUpdateView;
          s.spec.count = s.result_count = 0;
          s.spec.members = 8;
        }},
-      {"all_to_all for nobody", Verdict::kLie,
+      {"all_to_all for nobody", Verdict::kProtocolError,
        [](auto& s) {
          ForWorld(4, Rooted(OpKind::kAllToAll, 0, 1024, 1024))(s);
          s.spec.members = 0;
