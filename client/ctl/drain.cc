@@ -44,14 +44,15 @@ Result<std::string> Drain(const shell::MasterAddress& master, const DrainOrder& 
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
     const Result<json> daemon = AskOf(order.daemon, master, std::max(left, kPause));
-    if (!daemon.ok()) return Status(daemon.status().code(), order.daemon + " was told, but " + daemon.status().text());
+    if (!daemon.ok())
+      return Status(daemon.status().code(), order.daemon + " has the order, but " + daemon.status().text());
     const std::string missing = Missing(daemon.value(), order);
     if (missing.empty()) {
       return order.end ? order.daemon + " is in service again\n"
                        : order.daemon + " is drained: it has no trainers and takes none, until it is started anew or " +
                              "drain --end\n";
     }
-    if (left <= kPause) return Status(Code::kTimeout, order.daemon + " was told, but " + missing + ": see status");
+    if (left <= kPause) return Status(Code::kTimeout, order.daemon + " has the order, but " + missing + ": see status");
     std::this_thread::sleep_for(kPause);
   }
 }

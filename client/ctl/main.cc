@@ -28,7 +28,7 @@ struct Options {
   bool plan = false;
   bool evict = false;
   bool drain = false;
-  bool certs = false;  // none of them: status
+  bool certs = false;  // status, if none of these flags is set
   CertsOrder certs_order;
   DrainOrder drain_order;
   bool doctor = false;
@@ -45,29 +45,29 @@ Options ParseOptions(int argc, char** argv) {
   Options options;
   CLI::App app(
       "Shows the state of a Ringway master or daemon, explains a group's plan, evicts a peer, drains a daemon, "
-      "makes certificates, says what will hurt.",
+      "makes certificates, finds what is wrong on this host.",
       kProgram);
   app.fallthrough();  // --master and --socket may also follow the command
   app.add_option("--master", options.master, "master to ask, HOST:PORT (default: none; give this or --socket)");
   app.add_option("--socket", options.socket, "socket of the daemon to ask (default: none)");
-  auto* timeout =
-      app.add_option("--timeout-ms", options.timeout_ms, "how long to wait for the answer; of drain 60000 ms")
-          ->default_str(std::to_string(options.timeout_ms) + " ms")
-          ->check(CLI::Range(1, 600000));
+  auto* timeout = app.add_option("--timeout-ms", options.timeout_ms, "how long to wait for the answer; drain: 60000 ms")
+                      ->default_str(std::to_string(options.timeout_ms) + " ms")
+                      ->check(CLI::Range(1, 600000));
   app.add_flag("--json", options.as_json, "print JSON");
   shell::AddTlsOptions(app, &options.tls);
   app.add_subcommand("status", "groups, epochs, peers, ranks, sites, ring order, counters");
-  CLI::App* plan =
-      app.add_subcommand("plan", "of a master: the algorithms' times for one size, the ring, its bottleneck");
+  CLI::App* plan = app.add_subcommand(
+      "plan", "explains a group's plan for one size: times of the algorithms, ring, bottleneck; asks the master");
   plan->add_option("--group", options.group, "group to explain")->required();
   plan->add_option("--bytes", options.bytes, "size of an operation (suffixes K M G)")->required();
   CLI::App* evict = app.add_subcommand(
-      "evict", "of a master: drops a peer; the others go on, and its trainer, if it lives, joins again");
+      "evict", "drops a peer: the others go on, and its trainer, if it lives, joins again; asks the master");
   evict->add_option("--group", options.group, "its group")->required();
   evict->add_option("--peer", options.peer, "its name, as status shows it, or peer id, as status --json does")
       ->required();
   CLI::App* drain = app.add_subcommand(
-      "drain", "of a master: takes a daemon out of service: its trainers finish what runs and leave, none may join");
+      "drain",
+      "takes a daemon out of service: its trainers finish what runs and leave, none may join; asks the master");
   drain->add_option("NAME", options.drain_order.daemon, "the daemon's name, as status shows it")->required();
   drain->add_flag("--end", options.drain_order.end, "take it into service again");
   const CLI::App* certs = AddCerts(app, &options.certs_order);
@@ -90,7 +90,7 @@ Result<shell::MasterAddress> MasterOf(const Options& options, const std::string&
   if (options.master.empty()) return Status(Code::kInvalidArgument, without);
   const Result<Endpoint> endpoint = ParseEndpoint(options.master);
   if (!endpoint.ok()) return endpoint.status();
-  // Whoever belongs to the installation may look.
+  // Every role of the installation may query.
   Result<shell::TlsSetup> tls =
       shell::SetUpTls(options.tls, {.roles = {ProcessRole::kOperator, ProcessRole::kMaster, ProcessRole::kDaemon}});
   if (!tls.ok()) return tls.status();
@@ -117,7 +117,7 @@ Result<std::string> Drain(const Options& options) {
   return master.ok() ? Drain(master.value(), options.drain_order, options.timeout()) : master.status();
 }
 
-// What the commands that change something say.
+// Runs a command that changes something; returns its output.
 Result<std::string> Change(const Options& options) {
   if (options.certs) return Carry(options.certs_order);
   if (options.drain) return Drain(options);

@@ -332,7 +332,8 @@ class Examination {
 
 const CLI::App* AddDoctor(CLI::App& app, DoctorOrder* order) {
   CLI::App* doctor = app.add_subcommand(
-      "doctor", "what will hurt on this host, each with its remedy: certificates, clocks, ports, kernel, limits, disk");
+      "doctor",
+      "finds what is wrong or slow on this host, with remedies: certificates, clocks, ports, kernel, limits, disk");
   doctor->add_option(
       "--daemon-config", order->daemon_config,
       "config file of ringwayd on this host (default: that of /etc/ringway, if nothing says where to look)");

@@ -1,4 +1,4 @@
-// `ringwayctl doctor`: what will hurt here, and what to do about it (checks.h).
+// `ringwayctl doctor`: finds what is wrong or slow on this host, with remedies (checks.h).
 //
 // Works whatever runs here: a daemon, a master, both, nothing. It looks at what the options name (--socket, --master,
 // the programs' config files) and, without any, at the config files in /etc/ringway. Changes nothing.
