@@ -5,13 +5,13 @@
 #include <stdlib.h>
 
 enum { kCount = 1000 };
-static volatile sig_atomic_t told_to_stop = 0;
+static volatile sig_atomic_t stop_requested = 0;
 static void on_term(int signal) {
   (void)signal;
-  told_to_stop = told_to_stop + 1;
+  stop_requested = stop_requested + 1;
 }
 /* In training the first signal is a vote. */
-static int give_up(void* joined) { return told_to_stop > *(int*)joined; }
+static int give_up(void* joined) { return stop_requested > *(int*)joined; }
 
 static void tell(void* context, ringwayResult_t cause, const char* text) {
   (void)context;
@@ -38,13 +38,13 @@ static ringwayResult_t train(ringwayComm_t comm, ringwaySharedState_t state, flo
   ringwayOpInfo_t info = RINGWAY_OP_INFO_INITIALIZER;
   for (;;) {
     compute_gradients(model, mine);
-    mine[kCount] = told_to_stop ? 1 : 0;
+    mine[kCount] = stop_requested ? 1 : 0;
     ringwayResult_t result =
         ringwayAllReduceWith(mine, mean, kCount + 1, ringwayFloat32, ringwayAvg, NULL, comm, &info);
     if (result != ringwaySuccess) return result;
     apply(model, mean);                          /* info.worldSize ranks took part: the same bytes on all */
-    if (mean[kCount] > 0) return ringwaySuccess; /* somebody was told to stop, and all know it */
-    result = ringwaySharedStateAdvance(state, comm, info.updateWaits); /* lets newcomers in: they take the state */
+    if (mean[kCount] > 0) return ringwaySuccess; /* a rank has to stop: all see it and stop here */
+    result = ringwaySharedStateAdvance(state, comm, info.updateWaits); /* admits newcomers, which fetch the state */
     if (result != ringwaySuccess) return result;
   }
 }
@@ -77,9 +77,9 @@ int main(int argc, char** argv) {
   if (result == ringwaySuccess) result = ringwayAlloc(comm, (kCount + 1) * sizeof(float), &mean);
   if (result == ringwaySuccess) {
     do {
-      result = ringwaySharedStateSync(state, comm); /* takes the state of those who train */
+      result = ringwaySharedStateSync(state, comm); /* fetches the state of the members */
       if (result == ringwaySuccess) result = train(comm, state, mine, mean, &model);
-    } while (result == ringwayRejoined); /* daemon restarted, or evicted: a newcomer with an old state */
+    } while (result == ringwayRejoined); /* daemon restarted, or evicted: it is a newcomer with an old state */
   }
   if (result != ringwaySuccess) fprintf(stderr, "%s: %s\n", ringwayGetErrorString(result), ringwayGetLastError(NULL));
   ringwayCommDestroy(comm);

@@ -9,7 +9,7 @@
 using ringway::Code, ringway::DType, ringway::Error, ringway::ReduceOp, ringway::Session, ringway::SharedState;
 
 constexpr std::size_t kCount = 1000;
-volatile std::sig_atomic_t told_to_stop = 0;
+volatile std::sig_atomic_t stop_requested = 0;
 
 struct Model {
   std::vector<float> weights = std::vector<float>(kCount);
@@ -33,32 +33,32 @@ Error Train(Session& session, SharedState& state, Model& model) {
   if (!mine.ok() || !mean.ok()) return mine.ok() ? mean.error() : mine.error();
   for (;;) {
     ComputeGradients(model, mine->as<float>());
-    mine->as<float>()[kCount] = told_to_stop != 0 ? 1 : 0;
+    mine->as<float>()[kCount] = stop_requested != 0 ? 1 : 0;
     const auto sum = session.AllReduce(mine->data(), mean->data(), kCount + 1, DType::kF32, ReduceOp::kAvg);
     if (!sum.ok()) return sum.error();
     Apply(model, mean->as<float>());               // sum->world_size ranks took part: the same bytes on all
-    if (mean->as<float>()[kCount] > 0) return {};  // somebody was told to stop, and all know it
-    const auto advanced = state.Advance(session, sum->update_waits);  // lets newcomers in: they take the state
+    if (mean->as<float>()[kCount] > 0) return {};  // a rank has to stop: all see it and stop here
+    const auto advanced = state.Advance(session, sum->update_waits);  // admits newcomers, which fetch the state
     if (!advanced.ok()) return advanced.error();
   }
 }
 
 int main(int argc, char** argv) {
   if (argc != 4) return std::fprintf(stderr, "usage: %s SOCKET GROUP WORLD\n", argv[0]), 2;
-  std::signal(SIGTERM, [](int) { told_to_stop = told_to_stop + 1; });
+  std::signal(SIGTERM, [](int) { stop_requested = stop_requested + 1; });
   bool joined = false;
-  const auto give_up = [&] { return told_to_stop > (joined ? 1 : 0); };  // in training the first signal is a vote
+  const auto give_up = [&] { return stop_requested > (joined ? 1 : 0); };  // in training the first signal is a vote
   const auto world = static_cast<std::uint32_t>(std::atoi(argv[3]));
-  const auto tell = [](const Error& cause) { std::fprintf(stderr, "waiting: %s\n", cause.text().c_str()); };
+  const auto report = [](const Error& cause) { std::fprintf(stderr, "waiting: %s\n", cause.text().c_str()); };
   Model model;
   auto state = SharedState::Make(
       {{"weights", model.weights.data(), kCount * sizeof(float)}, {"steps", &model.steps, sizeof(model.steps)}});
   if (!state.ok()) return std::fprintf(stderr, "%s\n", state.error().text().c_str()), 1;
-  auto session = state->Join(  // .. and takes the state of those who train
-      {.socket_path = argv[1], .group = argv[2], .wait_world = world, .on_waiting = tell, .interrupted = give_up});
+  auto session = state->Join(  // and fetches the state of the members
+      {.socket_path = argv[1], .group = argv[2], .wait_world = world, .on_waiting = report, .interrupted = give_up});
   joined = session.ok();
   Error error = joined ? Train(**session, *state, model) : session.error();
-  // Its daemon was restarted, or the others had lost it: a newcomer with an old state.
+  // Its daemon was restarted or the others had lost it: it is a newcomer with an old state.
   while (error.code() == Code::kRejoined) {
     error = state->Sync(**session).error();
     if (error.ok()) error = Train(**session, *state, model);

@@ -9,8 +9,8 @@
 // parameter changes. The all-reduce of one round overlaps with the next, so it is applied one round late; meanwhile a
 // rank goes on from the newest common parameters plus its own last change.
 //
-// A rank that dies only makes the world smaller: the others redistribute the text and go on. A rank that comes later,
-// or again after its daemon was restarted or the others had lost it, takes the state first. SIGTERM or Ctrl-C at any
+// A rank that dies only makes the world smaller: the others redistribute the text and go on. A rank that joins later, or
+// rejoins after its daemon was restarted or the others had lost it, fetches the state first. SIGTERM or Ctrl-C at any
 // rank ends the training at all ranks at the same step (a second one kills). At the end all hold the same bytes.
 #include <algorithm>
 #include <chrono>
@@ -43,10 +43,10 @@ constexpr double kInnerLearningRate = 5e-4;  // diloco: the outer momentum adds 
 constexpr double kWarmUpSteps = 100;
 constexpr double kSecondsBetweenLines = 10;
 
-volatile std::sig_atomic_t told_to_stop = 0;
+volatile std::sig_atomic_t stop_requested = 0;
 
-void TellToStop(int signal) {
-  told_to_stop = 1;
+void RequestStop(int signal) {
+  stop_requested = 1;
   std::signal(signal, SIG_DFL);
 }
 
@@ -71,7 +71,7 @@ class Trainer {
     state_.emplace(Must(ringway::SharedState::Make(StateTensors())));
   }
 
-  // And takes the state of those who train.
+  // Joins the group and fetches its state.
   void Join(const ringway::JoinOptions& options) {
     session_ = Must(state_->Join(options));
     random_ = Random(options_.seed + 1000 * session_->peer_id());  // each rank draws its own examples
@@ -135,7 +135,7 @@ class Trainer {
 
   void DilocoRound() {
     const Clock::time_point start = Clock::now();
-    ringway::Work reduce = SubmitReduce(0, count_);  // of the previous round
+    ringway::Work reduce = SubmitReduce(0, count_);  // what the previous round learned
     double loss = 0;
     local_gradient_.resize(count_);
     for (std::uint64_t i = 0; i < options_.sync_every; ++i) {
@@ -164,15 +164,15 @@ class Trainer {
         {.channel = 0, .codec = options_.codec, .error_feedback = FeedbackName(offset)}));
   }
 
-  // Of what begins there, a layer's gradient or all that was learned.
+  // Names the residual of the slice that begins at `offset`: a layer's gradient, or all that was learned.
   std::string FeedbackName(std::size_t offset) const {
     return options_.error_feedback ? "from " + std::to_string(offset) : "";
   }
 
   // Ranks must agree on when to stop: each has its own clock, but all see the same average.
   ringway::Work SubmitStatistics(double loss) {
-    // The value of one rank that was told to stop makes the average at least 1.
-    statistics_ = {loss, told_to_stop != 0 ? static_cast<double>(last_.world_size) : Progress()};
+    // One rank that has to stop makes the average at least 1.
+    statistics_ = {loss, stop_requested != 0 ? static_cast<double>(last_.world_size) : Progress()};
     return Must(session_->AllReduceAsync(&statistics_, &reduced_statistics_, 2, DType::kF64, ReduceOp::kAvg));
   }
 
@@ -202,7 +202,7 @@ class Trainer {
     header_ = {step_, reduced_statistics_.progress};
     const std::uint64_t peer = session_->peer_id();
     if (Must(state_->Advance(*session_, last_.update_waits))) GoOnFromTheState();
-    // As a newcomer: what it has learned since is of a state that is no more.
+    // It rejoined as a newcomer: what it learned since belongs to a state that the group has left.
     if (session_->peer_id() != peer && options_.mode == Mode::kDiloco) round_start_ = parameters_ = common_;
   }
 
@@ -232,12 +232,12 @@ class Trainer {
     Follow(last_);
   }
 
-  // After each result.
+  // Called with each result.
   void Follow(const OpResult& result) {
     last_ = result;
     if (!shard_of_view_.Follow(result.epoch, result.rank, result.world_size)) return;
     if (shard().end - shard().begin <= model_.context()) Fail("the text is too short for so many ranks; see --text");
-    told_at_ = {};
+    printed_at_ = {};
   }
 
   Shard shard() const { return shard_of_view_.shard(); }
@@ -251,8 +251,8 @@ class Trainer {
     smooth_loss_ += (reduced_statistics_.loss - smooth_loss_) * weight;
     log_.Write({step_, reduced_statistics_.loss, reduced_statistics_.progress, SecondsSince(start) * 1e3, last_.rank,
                 last_.world_size, last_.epoch, retries_, wire_bytes_});
-    if (SecondsSince(told_at_) < kSecondsBetweenLines) return;
-    told_at_ = Clock::now();
+    if (SecondsSince(printed_at_) < kSecondsBetweenLines) return;
+    printed_at_ = Clock::now();
     std::printf("step %llu loss %.4f world %u rank %u\n", static_cast<unsigned long long>(step_), smooth_loss_,
                 last_.world_size, last_.rank);
     std::fflush(stdout);
@@ -290,7 +290,7 @@ class Trainer {
   std::vector<float> parameters_, first_moment_, second_moment_;
   std::vector<float> common_, momentum_, round_start_, local_gradient_;  // diloco
   Header header_;
-  std::optional<ringway::SharedState> state_;  // of the above
+  std::optional<ringway::SharedState> state_;  // parameters, optimizer and header_
   ringway::Buffer gradient_, reduced_;
   Statistics statistics_, reduced_statistics_;
   std::uint64_t step_ = 0;
@@ -299,7 +299,7 @@ class Trainer {
 
   OpResult last_;
   StepLog log_;
-  Clock::time_point told_at_{};  // of the last line printed
+  Clock::time_point printed_at_{};  // of the last line printed
   std::uint64_t logged_ = 0, wire_bytes_ = 0, retries_ = 0;
   double smooth_loss_ = 0;
 };
@@ -326,10 +326,10 @@ int Main(const std::vector<std::string>& arguments) {
     std::fprintf(stderr, "train_text: waiting: %s\n", (cause.ok() ? cause.text() : Describe(cause)).c_str());
   };
   bool joining = true;  // may wait for minutes; every other wait ends with the others' step
-  join.interrupted = [&joining] { return joining && told_to_stop != 0; };
+  join.interrupted = [&joining] { return joining && stop_requested != 0; };
   join.reconnect = std::chrono::seconds(options->reconnect_seconds);
-  std::signal(SIGTERM, TellToStop);
-  std::signal(SIGINT, TellToStop);
+  std::signal(SIGTERM, RequestStop);
+  std::signal(SIGINT, RequestStop);
   Trainer trainer(*options, std::move(*text));
   trainer.Join(join);
   joining = false;
