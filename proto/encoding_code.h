@@ -14,7 +14,7 @@ struct EncodingCode {
   std::uint8_t rounding = 0;
 };
 
-// Of an invalid encoding the code of an invalid one.
+// An invalid encoding has an invalid code.
 constexpr EncodingCode CodeOf(const Encoding& encoding) {
   EncodingCode code{static_cast<std::uint8_t>(encoding.codec), 0, static_cast<std::uint8_t>(encoding.rounding)};
   if (encoding.block == Encoding(encoding.codec).block) return code;

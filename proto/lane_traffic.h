@@ -31,7 +31,7 @@ struct LaneTraffic {
   std::uint64_t fresh_window_bytes = 0;
   bool unsent = false;   // bytes in the socket were never sent
   bool sending = false;  // bytes are unsent or unacknowledged
-  bool in_use = false;   // .. or data was received within a round trip
+  bool in_use = false;   // it is sending, or received data within a round trip
 };
 
 }  // namespace ringway

@@ -19,7 +19,7 @@
 //                               <--         Ended                 (any time: the session is over, and why)
 //
 // Completion: the daemon fills slot `i` of the SessionPage, then stores `state = kDone` (release). With that store the
-// outcome is "told" to the trainer. The Doorbell packet only wakes it; several may be merged into one.
+// outcome is reported to the trainer. The Doorbell packet only wakes it; several may be merged into one.
 //
 // Status clients (Hello without a page) and trainers are two kinds: a trainer may not ask for the status, and a status
 // client reads each answer before it asks again. Regions are registered after the join.
@@ -27,7 +27,7 @@
 // Trust: the daemon treats every field of every packet and of the page as hostile; a client that breaks the protocol
 // loses its own session only. The client checks what the daemon writes as far as its memory safety needs.
 //
-// Members: the page lists those of the newest view before any result of that view is told (MemberTable).
+// Members: the page lists those of the newest view before any result of that view is reported (MemberTable).
 //
 // Threads: the page is written by both sides under the ownership rule of Slot; nothing else is shared.
 #pragma once
@@ -208,8 +208,8 @@ struct Submit {
   std::uint64_t refusals_told;
 };
 
-// Of kAllToAllV what comes from a rank, and the range of the input that goes to it. Of the others the rank's part of
-// the buffer; nothing is sent.
+// kAllToAllV: the elements from a rank, and the range of the input that goes to it. Other kinds: the rank's part of the
+// buffer; nothing is sent.
 struct RankCounts {
   std::uint64_t count;
   std::uint64_t send_begin;
@@ -226,7 +226,7 @@ class Fnv {
   std::uint64_t hash_ = 0xcbf29ce484222325U;
 };
 
-// Of peer ids in rank order, which `number` makes numbers of.
+// Hash of peer ids in rank order; `number` converts an id to a number.
 template <typename Ids, typename Number = std::identity>
 constexpr std::uint64_t MembersHash(const Ids& ids, Number number = {}) {
   Fnv hash;

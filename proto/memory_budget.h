@@ -55,7 +55,7 @@ class MemoryBudget {
     if (use == MemoryUse::kAside) return std::min(bytes_max_ / 4, kAsideBytesMax);
     return use == MemoryUse::kRegions && bytes_max_ != kUnlimited ? bytes_max_ / 4 * 3 : bytes_max_;
   }
-  // Of the users' reservations. To be called often.
+  // Ages the users' reservations. To be called often.
   void Age(TimePoint now) {
     all_.Age(now);
     regions_.Age(now);

@@ -283,7 +283,7 @@ std::uint64_t CountWrongOf(const Reduction& reduction, const std::vector<std::ui
   });
 }
 
-// Of its input, to the rank that has collected what all send.
+// The part of rank `from`'s input that it sends to the rank which collected all parts.
 Part ContributionOf(const Collected& collected, std::uint32_t world, std::uint32_t from) {
   const std::size_t count = collected.count;
   switch (collected.collective) {

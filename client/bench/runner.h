@@ -47,7 +47,7 @@ class Runner {
   Error MeasureBeside(SizeResult* result);
   Error MeasureBaselines(SizeResult* result);
   Expected<double> RunIteration(SizeResult* result, Totals* totals);
-  // Of each size and operation in flight its own; empty: none.
+  // The name for one size and one operation in flight; empty: no error feedback.
   std::string FeedbackName(const SizeResult& result, std::uint32_t operation) const;
   Error FillInputs(const SizeResult& result);
   Error CheckOutputs(const std::vector<OpResult>& outcomes, SizeResult* result);

@@ -83,7 +83,7 @@ class FeedbackBuffers final : public OpBuffers {
   bool trainer_writes_output() const override { return parts_.trainers->trainer_writes_output(); }
 
  private:
-  // Of the trainer's input, in whole elements.
+  // Bytes of the trainer's input that are ready, in whole elements.
   std::uint64_t stageable() const;
 
   const DType dtype_;

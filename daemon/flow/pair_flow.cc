@@ -47,7 +47,7 @@ bool AreAll(std::span<const LaneState> lanes, std::size_t large, const IsBusy& i
   return idle == 0 && busy > 0;
 }
 
-// Of the lanes that carry large segments.
+// Whether a lane that carries large segments has unsent bytes.
 bool IsAnyUnsent(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic) {
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     if (lanes[i].up && lanes[i].every_size && traffic[i].unsent) return true;
@@ -66,7 +66,7 @@ std::vector<LaneSample> SamplesOf(std::span<const LaneState> lanes, std::span<co
   return out;
 }
 
-// Of the small lanes; left at 0 (not known) where the round trip is short.
+// Allowances of the small lanes; 0 (not known) where the round trip is short.
 std::vector<LaneAllowance> AllowancesOf(std::span<const LaneTraffic> traffic) {
   std::vector<LaneAllowance> out;
   for (std::size_t i = 0; i < SmallLanes(traffic.size()); ++i) {

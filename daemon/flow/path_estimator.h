@@ -50,7 +50,7 @@ struct PathSample {
   std::uint64_t resent_bytes = 0;
   Duration round_trip{};  // minimum; 0: not known
   Duration queueing{};    // queueing delay: mean over the lanes that send
-  Duration standing{};    // .. of what no jitter explains
+  Duration standing{};    // the part of it that jitter does not explain
 };
 
 // Bytes per second; never 0.

@@ -1,9 +1,9 @@
 // What a host knows of its paths to others, and what it has spent on probing them: for all its peers and groups, and
 // for those that come back. Pure; one a daemon, shared by the Probers (prober.h) of its peers.
 //
-// Peers of one host share its paths, so one of them probes for all, and a peer that joins anew is told what was
-// measured before. Hosts are told apart by the address that their connections come from; those behind one address
-// translator count as one.
+// Peers of one host share its paths, so one of them probes for all, and a peer that joins anew gets what was
+// measured before. A host is the address that its connections come from, so hosts behind one address translator count
+// as one.
 //
 //   one at a time    of this host's peers probes others, and one of them is probed: two would measure each other
 //   not beside work  none while any peer of this host has an operation in flight, or had one just now
@@ -49,7 +49,7 @@ class ProbeBook {
     TimePoint spent_at{};
     std::uint64_t used = 0;  // when it was last asked for, for At
   };
-  // Of all hosts at once.
+  // The uplink to all hosts at once.
   struct Uplink {
     double rate = 0;
     std::size_t hosts = 0;  // that there were at the last probe of it

@@ -141,7 +141,7 @@ class Prober {
   // Whether the day's bytes are enough for a probe.
   bool IsWorthwhile(const Target& target, TimePoint now);
   bool IsDue(const Target& target, TimePoint now);
-  // Of this peer as the probed.
+  // The part of the probed peer.
   void KeepGrant(TimePoint now);
   void DropGrant();
   void GrantNext(TimePoint now);
@@ -152,11 +152,11 @@ class Prober {
   std::map<PeerId, Target> targets_;
   std::set<PeerId> used_;
   std::set<PeerId> turn_;
-  std::set<PeerId> stopped_;     // of these: their hosts have work
+  std::set<PeerId> stopped_;     // peers of the turn whose hosts have work
   bool together_ = false;        // probing several at once, or collecting grants for it
   std::optional<Budget> joint_;  // of the current probe of several
   std::set<PeerId> kept_;        // grants collected so far
-  TimePoint kept_until_{};       // .. and until when
+  TimePoint kept_until_{};       // when those expire
   bool might_send_ = false;      // at the last tick
   Duration paused_{};            // how long sending has not been allowed
   bool drains_ = false;          // the bytes were used up a tick ago
@@ -167,7 +167,7 @@ class Prober {
   std::deque<PeerId> waiting_;
   std::optional<PeerId> holder_;
   TimePoint held_until_{};
-  bool may_be_probed_ = true;  // what the holder was told last
+  bool may_be_probed_ = true;  // the last answer to the holder
 
   std::vector<Message> messages_;
 };

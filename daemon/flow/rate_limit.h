@@ -87,7 +87,7 @@ class StandingQueue {
 // Loss and delay that a path has at any rate.
 class BaselineLoss {
  public:
-  // Of a window in which less was sent than the path carries.
+  // Adds a window in which less was sent than the path carries.
   void Add(double sent, double lost_share, Duration queueing);
   // At most 6%: windows are short, so twice what was measured.
   double lost_share() const;
@@ -118,7 +118,7 @@ class RateLimit {
     double delivered = 0;    // likewise
     double lost_share = 0;   // retransmitted bytes by bytes sent
     Duration queueing{};     // round trip above the minimum
-    Duration standing{};     // .. beyond jitter
+    Duration standing{};     // queueing beyond jitter
     Duration round_trip{};   // the minimum
     bool held = false;       // pace-limited: segments waited for the limit, not for a lane
     bool alone = true;       // the losses are this path's, or uplink's: no other that shares it sent

@@ -49,7 +49,7 @@ class UplinkShare {
  private:
   bool IsAlone(const PathKey& pair, TimePoint now) const;
   void MarkActive(const PathKey& pair, TimePoint until);
-  // Of the uplink, while it was contended.
+  // A pair's share of the uplink, while it was contended.
   struct Peer {
     double sent = 0;
     TimePoint active_until{};

@@ -22,7 +22,7 @@ namespace {
 
 using Bytes = unsigned char;
 
-// Of a block's elements.
+// Extremes of a block's elements.
 struct Extremes {
   float least, greatest;
   float largest;  // in magnitude

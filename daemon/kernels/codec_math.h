@@ -91,7 +91,7 @@ struct Symmetric {
 
   float scale;
 
-  // Of a block whose largest magnitude is m >= kFlushBelow.
+  // The header of a block whose largest magnitude is m. REQUIRES: m >= kFlushBelow.
   RINGWAY_KERNEL static Symmetric Of(float m, std::uint32_t) { return {ScaleOf(m, kTop, kLargestScale)}; }
   RINGWAY_KERNEL void Write(unsigned char* header) const { Store<float>(header, 0, scale); }
   RINGWAY_KERNEL static void WriteFlushed(unsigned char* header) { Store<std::uint32_t>(header, 0, 0); }
@@ -288,7 +288,7 @@ RINGWAY_KERNEL inline F16::Bits NarrowAtRandom(F16, std::uint32_t bits, std::siz
 
 // ---------------------------------------------------------------------------------------------- by codec
 
-// Of codecs with blocks.
+// The block format of a codec with blocks.
 template <Codec kCodec>
 struct BlockOf;
 template <>
@@ -316,7 +316,7 @@ struct BlockOf<Codec::kFp8E5m2> {
   using Type = Fp8<E5m2>;
 };
 
-// Of codecs that are a floating-point format.
+// The floating-point format of a codec that is one.
 template <Codec kCodec>
 struct FormatOf;
 template <>

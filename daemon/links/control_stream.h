@@ -46,8 +46,8 @@ class ControlStream {
   std::size_t kept_bytes_ = 0;
   bool is_full_ = false;
   std::uint64_t last_ = 0;   // number of the newest message sent
-  std::uint64_t taken_ = 0;  // .. received
-  std::uint64_t told_ = 0;   // .. acknowledged
+  std::uint64_t taken_ = 0;  // newest received
+  std::uint64_t told_ = 0;   // newest acknowledged
 };
 
 }  // namespace ringway::links

@@ -23,10 +23,10 @@ struct LinkId {
   friend auto operator<=>(const LinkId&, const LinkId&) = default;
 };
 
-// Of a link that is up.
+// What is known of a link that is up.
 struct LinkTerms {
   std::uint32_t lanes = 0;        // first lanes of the pair
-  std::uint32_t lanes_max = 0;    // .. and at most; chosen by the dialler
+  std::uint32_t lanes_max = 0;    // most lanes of the pair; chosen by the dialler
   std::uint64_t generation = 0;   // of this lane
   Duration round_trip{};          // of the connection; 0: not known
   std::string host = {};          // the other's, by its address; empty: this one

@@ -1,7 +1,7 @@
 // Which links of a peer are wanted, and which are up: one control link and all lanes to every other peer of the group,
 // members and candidates alike, opened in the background before they are needed.
 //
-//   pair:  wanted --dial--> partly up --> standing (control link and first lanes) --link down--> partly up (redial) ..
+//   pair:  wanted --dial--> partly up --> standing (control link and first lanes) --link down--> partly up (redial)
 //
 //   first lanes  as many as the dialler chose
 //   more lanes   opened if either end wants them (lane_scaler.h): the dialler opens the larger of both requests, the
@@ -128,7 +128,7 @@ class Mesh {
     std::uint32_t lanes_expected = 0;  // first lanes
     std::uint32_t lanes_max = 0;       // 0: not known; then no more are opened
     std::uint32_t used_here = 0;       // lanes wanted by this end
-    std::uint32_t used_there = 0;      // .. and by the other
+    std::uint32_t used_there = 0;      // lanes wanted by the other
     bool dials_control = false;
     bool dials_lanes = false;
     TimePoint lanes_since{};  // when the first lane came up, or the last one went down

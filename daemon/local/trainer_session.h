@@ -225,7 +225,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   std::optional<std::uint32_t> user_;
   HostUser host_user_;
   PoolCharge session_;      // as long as this lives
-  PoolCharge descriptors_;  // .. and while its socket is open
+  PoolCharge descriptors_;  // while its socket is open
   Duration op_deadline_{};
 
   std::shared_ptr<const Mapping> page_;

@@ -61,7 +61,7 @@ class UserShares {
     return Take(descriptors_, user, count, "descriptors");
   }
 
-  // Of reservations. To be called often.
+  // Ages the reservations. To be called often.
   void Age(TimePoint now) {
     sessions_->Age(now);
     descriptors_->Age(now);

@@ -49,10 +49,10 @@ struct DialRequest {
   bool known = false;            // LinkHello
 };
 
-// Connections of one dial that stand, and were not given before.
+// Open connections of one dial that were not handed over before.
 struct DialedLinks {
-  std::uint32_t lanes = 0;      // of the pair, at first; 0 with a control link
-  std::uint32_t lanes_max = 0;  // .. and later: no more than those that the options fix
+  std::uint32_t lanes = 0;      // first lanes of the pair; 0 with a control link
+  std::uint32_t lanes_max = 0;  // most lanes of the pair; at most those that the options fix
   struct Link {
     LaneId lane;
     std::unique_ptr<Stream> stream;  // detached

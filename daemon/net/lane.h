@@ -91,7 +91,7 @@ class Lane {
   static constexpr std::size_t kTurnBytes = 256 << 10;  // received at once, then other events get their turn
 
  protected:
-  // Of the connection; null if there is none.
+  // The connection's path; null without a connection.
   virtual StreamPath* path() = 0;
 
  private:

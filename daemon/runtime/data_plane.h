@@ -82,9 +82,9 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   DataPlane(const DataPlane&) = delete;
   DataPlane& operator=(const DataPlane&) = delete;
 
-  // What trainers' sessions get their shares of.
+  // The budget that trainers' sessions share.
   const std::shared_ptr<MemoryBudget>& memory() const { return memory_; }
-  // .. and their users.
+  // The shares of the users.
   const std::shared_ptr<local::UserShares>& shares() const { return shares_; }
   // Before the first master message; both are known only now. `address`: what others dial; empty: nothing. `bound`: of
   // the listener.
@@ -130,7 +130,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
     TimePoint until;
   };
   static constexpr std::size_t kHeldOffersMax = 1024;
-  static constexpr std::size_t kHeldOffersOfOneMax = 256;  // .. of one daemon, where it is known
+  static constexpr std::size_t kHeldOffersOfOneMax = 256;  // of one daemon, if it is known
   // Whether no more is held of whoever dialled this one.
   bool HoldsEnoughLike(const net::LinkOffer& offer) const;
 
@@ -155,9 +155,9 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   void OnJoinAccepted(const control::JoinAccepted& accepted);
   void OnJoinRefused(const control::JoinRefused& refused);
   void Withdraw(PeerId peer);
-  // Whose trainer waits to join is told why it may not.
+  // Ends waiting joins with this reason.
   void EndJoining(const std::string& why);
-  // .. and peers finish what runs until `deadline`, and leave.
+  // Ends sessions: peers finish what runs until `deadline`, then leave.
   void EndSessions(TimePoint deadline, const std::string& why);
   // Out of service, by the master's order, and into it again.
   void BeginDrain();

@@ -37,7 +37,7 @@ class PairTransport {
   void TakeControl(std::shared_ptr<net::ControlLink> link, bool within_host);
   const std::shared_ptr<net::ControlLink>& control() const { return control_; }
   void DropControl() { control_ = nullptr; }
-  // Of a pair that has `first` lanes at first; those of another number are closed.
+  // Takes a lane of a pair with `first` first lanes; lanes of a pair with another number are closed.
   void TakeLane(const std::shared_ptr<net::Lane>& lane, std::size_t first);
   // It has closed.
   void DropLane(LaneId id);
@@ -97,7 +97,7 @@ class PairTransport {
   std::vector<LaneState> States() const;
   // Zero where a lane is down.
   std::vector<LaneTraffic> Traffic();
-  // Of a lane for every size that is up.
+  // Renews a lane for every size; no-op unless it is up.
   void Renew(std::size_t i);
   void CloseLanes();
 

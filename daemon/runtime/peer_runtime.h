@@ -153,9 +153,9 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void FlushLinks();
   Status WhyFor(Code code, const std::string& text) const;
   void LogOutcome(const agreement::Complete& action) const;
-  // Tells the session who is in the view, unless it knows.
+  // Sends the session the members of the view, unless it has them.
   void NameMembers();
-  // Of the pairs that have carried anything since the last time: a system call a lane of theirs.
+  // Samples the pairs that carried anything since the last call: one system call per lane.
   void SamplePaths(TimePoint now);
   // Closes the lane: what it carries goes to the others, and it is opened again.
   void GiveUp(const net::LaneLabel& lane, const char* why);

@@ -205,7 +205,7 @@ class FreeEvents {
   static inline std::map<int, std::vector<cudaEvent_t>>& all_ = *new std::map<int, std::vector<cudaEvent_t>>;
 };
 
-// Of one device. Destroying one calls nothing of the driver.
+// An event of one device. Its destructor does not call the driver.
 class Event {
  public:
   Event() = default;

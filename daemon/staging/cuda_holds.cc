@@ -47,11 +47,11 @@ struct Wait {
   std::shared_ptr<const Wait> follows;    // the first stream's, which has the copy
   std::ptrdiff_t device_minus_host = 0;   // addresses of the pinned memory
   std::atomic<bool> keeps_words = false;  // a stream may look at them for ever
-  // Of the watcher, once released.
+  // Used by the watcher, once released.
   std::optional<CopyJob> job;
   bool has_begun = false;
   int silent_looks = 0;
-  // Of the asker.
+  // Used by the asker.
   std::atomic<bool> is_asked = false;
   std::atomic<bool> is_lost = false;  // the device is
   Status lost;                        // why; before is_lost
@@ -91,7 +91,7 @@ class Worklist {
     added_.splice(added_.end(), *waits);
     changed_.notify_one();
   }
-  // Of the thread: moves what was added to `to`; waits for some while that is empty, else for one look.
+  // For the thread: moves additions to `to`. Waits for one while `to` is empty, else at most for one look.
   void Take(Waits* to) {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto any_added = [this] { return !added_.empty(); };

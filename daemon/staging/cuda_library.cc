@@ -163,7 +163,7 @@ class CopyLane {
   std::condition_variable changed_;
   std::deque<Copy> added_;
   Worker worker_;
-  // Of the thread.
+  // Used by the thread only.
   std::list<Copy> waiting_;  // for their marks
   std::list<Copy> ready_;
   bool moves_ = false;  // the last round reported something

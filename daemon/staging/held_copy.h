@@ -10,12 +10,12 @@ struct CUstream_st;
 namespace ringway::staging {
 
 struct alignas(64) HeldCopy {
-  // Of the host, before `released`. The device reads them when it has seen that.
+  // Written by the host before `released`; the device reads them after it.
   void* to = nullptr;
   const void* from = nullptr;  // as the device sees it
   std::size_t bytes = 0;       // 0: there is nothing to copy
   std::uint32_t released = 0;
-  // Of the device: the stream has come so far.
+  // Written by the device: how far the stream is.
   std::uint32_t began = 0;
   std::uint32_t passed = 0;
 };

@@ -41,7 +41,7 @@ struct CoordinatorOptions {
   Permits permits = {};       // which daemons may join which groups
   std::uint32_t heartbeat_ms = 500;
   std::uint32_t detect_ms = 3000;             // detection time: silence of daemons here, and between members nearby
-  std::uint32_t detect_far_ms = 0;            // .. between members that are far apart; at least detect_ms
+  std::uint32_t detect_far_ms = 0;            // between members that are far apart; at least detect_ms
   std::uint32_t partition_grace_ms = 30'000;  // how long a recovery waits if most of the group is unheard
   std::uint32_t forget_ms = 3'600'000;        // a group is deleted after no member was heard for so long
   std::uint64_t segment_bytes_max = 256 * 1024;
@@ -98,7 +98,7 @@ class Coordinator final : public GroupHost {
   // The groups that changed, whole; one without members is deleted.
   std::vector<record::Group> Unrecorded() const;
   void OnRecorded(TimePoint now);
-  // Writing the journal failed and will be retried; pending peers are told why they wait.
+  // Writing the journal failed and will be retried; pending peers get the reason.
   void OnRecordFailed();
 
   // For status.

@@ -144,7 +144,7 @@ struct Blamed {
   }
 };
 
-// Of a circle: who lacks the operation that most others have submitted; else who is awaited by most.
+// Members of a circle that lack the operation which most others have submitted, else those that most wait for.
 std::set<PeerId> MostAwaited(Blamed blamed, const std::set<PeerId>& circle) {
   const auto is_outside = [&](PeerId peer) { return !circle.contains(peer); };
   std::erase_if(blamed.by_op,

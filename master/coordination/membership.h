@@ -24,11 +24,11 @@ struct Dispute {
 };
 
 // Returns the members to drop: `certain`, and then, until no accusation between remaining members is left,
-//   1. of those that are accused and have not reported, one after the other, the one with the most accusers;
-//   2. all outside the largest set of the others without an accusation among them. Of several such sets it is the one
-//      that leaves out the least trusted member, then the next. The least trusted is at odds (accusation or suspicion,
-//      either way) with the most others, and of those accused or suspected by the most: so a peer that hears nobody is
-//      dropped alone, although nobody accuses it.
+//   1. those that are accused and have not reported, one after the other, the one with the most accusers first;
+//   2. all outside the largest set of the others without an accusation among them. Among several such sets it is the
+//      one that leaves out the least trusted member, then the next. The least trusted is at odds (accusation or
+//      suspicion, either way) with the most others, and if tied, accused or suspected by the most: so a peer that hears
+//      nobody is dropped alone, although nobody accuses it.
 // Ties: the higher peer id. Daemons that lie can accuse so that the largest set takes too long to find: then it is the
 // largest one found in kCliqueStepsMax branches (clique.h), of all searches together.
 std::set<PeerId> WhoGoes(const Dispute& dispute);

@@ -1,4 +1,4 @@
-// Whether what daemons and trainers call themselves can be stored, printed and told to others. Pure. Errors:
+// Whether what daemons and trainers call themselves can be stored, printed and sent to others. Pure. Errors:
 // kInvalidArgument with what is allowed.
 #pragma once
 

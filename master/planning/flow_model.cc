@@ -20,8 +20,8 @@ constexpr std::size_t kPiecesMost = 4;  // of a segment, that take turns with th
 constexpr double kGridSegmentsPerChunk = 4;
 constexpr auto kGridSegmentBytesMin = static_cast<double>(collective::kSegmentBytesMin);
 
-// Of those that are ready at the same time the earlier segment first, then the earlier piece of it, then the flow: one
-// number, for a heap of turns is what pricing spends its time on.
+// Orders turns that are ready at the same time by segment, then piece, then flow. They are one number because pricing
+// spends its time in a heap of turns.
 class Turn {
  public:
   Turn(double ready_at, std::uint32_t segment, std::uint32_t piece, std::uint32_t flow)
@@ -69,7 +69,7 @@ FlowModel::FlowModel(const PathMatrix& paths)
     : peers_(paths.size()), ways_(paths.size() * paths.size()), longest_delay_(LongestDelay(paths)) {
   enum class Kind : std::uint8_t { kUplink, kDownlink, kPath, kSite };
   std::map<std::tuple<Kind, std::uint32_t, std::uint32_t>, std::uint32_t> known;
-  // Of several rates for one pipe the best: none can have been more than it carries.
+  // A pipe with several rates has the highest: none can exceed its capacity.
   const auto pipe = [&](Kind kind, std::uint32_t a, std::uint32_t b, double rate) {
     const auto next = static_cast<std::uint32_t>(seconds_per_byte_.size());
     const auto [found, is_new] = known.try_emplace({kind, a, b}, next);
@@ -97,7 +97,7 @@ FlowModel::Flows FlowModel::FlowsOf(const collective::Transfers& transfers) cons
   double whole = 0;
   for (const std::uint32_t weight : transfers.weights) whole += weight;
   for (const std::uint32_t weight : transfers.weights) out.parts.push_back(weight / whole);
-  // Of each rank and chunk: what arrives there to be added up, and finished.
+  // For each rank and chunk: what arrives there to be added up, and finished.
   struct Arrived {
     std::vector<std::uint32_t> reduced, copied;
   };

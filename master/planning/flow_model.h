@@ -50,7 +50,7 @@ class FlowModel {
   // When the last segment arrives; more than `limit` if that is later than `limit`, but then not exact.
   double Seconds(const Flows& flows, double bytes, std::uint64_t segment_bytes_max, double limit) const;
 
-  // Of all paths; 0 for one peer.
+  // The longest delay of all paths; 0 for one peer.
   double longest_delay() const { return longest_delay_; }
 
  private:

@@ -51,7 +51,7 @@ void SetHosts(const std::vector<control::PeerInfo>& members, PathMatrix& paths) 
   }
 }
 
-// Of a site whose hosts differ about it the least.
+// A site whose hosts name different uplinks has the lowest.
 void SetSiteUplinks(const std::vector<control::PeerInfo>& members, PathMatrix& paths) {
   std::map<std::uint32_t, std::uint64_t> least;
   for (std::size_t peer = 0; peer < members.size(); ++peer) {

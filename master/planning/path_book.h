@@ -12,7 +12,7 @@
 //                one pair of hosts only is overlooked if its sites have more
 //   noise        rates measured beside live traffic scatter by a quarter, so rates that differ by less are equal, with
 //                their median: a plan must not depend on which of two equal paths had a busy moment
-//   site uplinks as the site's daemons were told; the least if they were told different ones
+//   site uplinks as the options of the site's daemons say; the lowest if they differ
 //
 // A value; not synchronized. Bounded by the pairs of known peers, which the caller checks.
 #pragma once

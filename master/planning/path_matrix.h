@@ -25,7 +25,7 @@ class PathMatrix {
   double delay(std::size_t from, std::size_t to) const { return delay_[At(from, to)]; }
   void set_delay(std::size_t from, std::size_t to, double seconds);
 
-  // Of the path alone, whatever uplink and downlink allow.
+  // The rate of the path alone, whatever uplink and downlink allow.
   double rate(std::size_t from, std::size_t to) const { return rate_[At(from, to)]; }
   void set_rate(std::size_t from, std::size_t to, double bytes_per_second);
 
@@ -75,7 +75,7 @@ void ForEachPath(std::size_t peers, const Visit& visit) {
   }
 }
 
-// Of all paths; 0 if none is known.
+// The longest of all paths; 0 if none is known.
 double LongestDelay(const PathMatrix& paths);
 
 // Assumed rate of a link if no rate at all is known.

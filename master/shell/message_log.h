@@ -2,7 +2,7 @@
 //
 //   info, warning   views, reports of recoveries, peers that come, leave and are dropped
 //   debug           joins and their refusals, pairs that are connected, measured or unreachable, heartbeats, why peers
-//                   wait, what dropped peers are told
+//                   wait, what dropped peers are sent
 //
 // Threads: the server's.
 #pragma once

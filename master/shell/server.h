@@ -54,7 +54,7 @@ struct ServerOptions {
   std::chrono::milliseconds hello_timeout{5000};
   std::unique_ptr<Journal> journal;            // null: a restarted master does not know the groups
   std::shared_ptr<tls::TlsSecurity> security;  // null: connections are in the clear
-  bool insecure = false;                       // .. and not only from this host
+  bool insecure = false;                       // they are, and other hosts may connect
 };
 
 class Server {

@@ -19,7 +19,7 @@ struct Cut {
   std::uint64_t segment_bytes_max = 0;
   std::uint64_t unit = 1;
 };
-// Of chunks of `longest` elements at most.
+// Elements of a segment if the longest chunk has `longest`.
 std::uint64_t SegmentElements(std::uint64_t longest, const Cut& cut) {
   const std::uint64_t wanted = std::clamp(longest * cut.element_bytes / kSegmentsPerChunk,
                                           std::min(kSegmentBytesMin, cut.segment_bytes_max), cut.segment_bytes_max);

@@ -42,7 +42,7 @@ struct Layout {
     }
     return parts;
   }
-  // Of the input, up to the end of the last range.
+  // Elements of the input up to the end of the last range.
   std::uint64_t sent_upto() const {
     std::uint64_t end = 0;
     for (const Range& range : sends) end = std::max<std::uint64_t>(end, range.begin + range.count);

@@ -278,7 +278,7 @@ std::vector<std::vector<Rank>> BySite(Ring ring, std::span<const std::uint32_t> 
   return out;
 }
 
-// Of each chunk one member a site is in charge, and one site among them: that member finishes it.
+// For each chunk one member of each site is in charge, and one of those finishes it.
 //
 //   members of a site --sum--> the one in charge there --sum--> the one in charge of all: finished
 //                     <-copy--                        <-copy--

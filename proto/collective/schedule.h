@@ -67,8 +67,8 @@ struct Departure {
   Source source = Source::kInput;
 };
 
-// Of an all-to-all, with counts by rank or not, the input's chunk that goes to rank r is r, and it travels, and
-// arrives, as the sender's.
+// The input's chunk that a departure sends. In an all-to-all, with or without counts by rank, chunk r of the input goes
+// to rank r; it travels and arrives under the sender's number.
 constexpr std::uint16_t InputChunkOf(OpKind collective, const Departure& departure) {
   const bool all_to_all = collective == OpKind::kAllToAll || collective == OpKind::kAllToAllV;
   const bool by_receiver = all_to_all && departure.source == Source::kInput;
@@ -84,8 +84,8 @@ struct Sum {
 };
 
 struct Schedule {
-  std::vector<std::uint32_t> weights = {1};  // of each chunk: how the grid cuts the buffer ..
-  bool rank_parts = false;                   // .. unless chunk r is rank r's part of it
+  std::vector<std::uint32_t> weights = {1};  // of each chunk: how the grid cuts the buffer if not by rank
+  bool rank_parts = false;                   // chunk r is rank r's part of the buffer
   bool everyone_sums = false;  // several ranks finish one chunk: they must add up the same values in the same order
   std::vector<Arrival> arrivals;
   std::vector<Departure> departures;
@@ -131,7 +131,7 @@ Transfers TransfersOf(OpKind collective, Algorithm algorithm, const Routes& rout
 // One rank's part of them.
 Schedule MakeSchedule(OpKind collective, Algorithm algorithm, const Routes& routes, Rank self, Rank root = Rank());
 
-// Of an all_to_all_v, without what the layout says is empty: such pairs exchange nothing.
+// An all_to_all_v without the transfers that the layout makes empty: such pairs exchange nothing.
 Schedule WithoutEmpty(Schedule schedule, const Layout& layout);
 
 // For all who run it.

@@ -41,7 +41,7 @@ inline Shape ShapeOf(const Descriptor& descriptor, std::uint32_t world_size, Ran
           .shared = world_size == 1 || (IsTheSameOnAll(kind) && !HasRoot(kind))};
 }
 
-// Of a kind that HasCounts. REQUIRES: the layout's sums do not overflow.
+// The shape of an operation with counts by rank. REQUIRES: HasCounts(kind), and the layout's sums do not overflow.
 inline Shape ShapeOf(const Descriptor& descriptor, const Layout& layout) {
   const std::uint64_t all = layout.total();
   Shape shape{.count = all, .input = {0, all}, .output = {0, all}, .shared = IsTheSameOnAll(descriptor.kind)};

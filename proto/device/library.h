@@ -28,7 +28,7 @@
 
 namespace ringway::device {
 
-// Of this interface: a library of another version is refused.
+// Version of this interface: a library of another one is refused.
 inline constexpr std::uint32_t kLibraryVersion = 3;
 
 // cudaStream_t. Null: the default stream.

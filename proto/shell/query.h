@@ -18,14 +18,14 @@ struct MasterAddress {
   std::shared_ptr<net::Security> security = nullptr;  // null: in the clear
 };
 
-// Status and plan are asked for again, until the timeout, where the master closes the connection without an answer.
+// A request for status or plan is repeated until the timeout if the master closes the connection without an answer.
 //
 // Returns the status as JSON text. Errors: kMasterUnreachable, kDaemonUnreachable, kTimeout, kProtocol.
 Result<std::string> QueryMaster(const MasterAddress& master, std::chrono::milliseconds timeout);
 // Returns the plan and its reasons as JSON text. Errors: likewise, and the master's for an invalid request.
 Result<std::string> QueryPlan(const MasterAddress& master, const control::PlanRequest& request,
                               std::chrono::milliseconds timeout);
-// Of an operator: `order` is an EvictRequest or a DrainRequest.
+// Sends an operator's order, an EvictRequest or a DrainRequest.
 Status GiveOrder(const MasterAddress& master, const control::ToMaster& order, std::chrono::milliseconds timeout);
 Result<std::string> QueryDaemon(const std::string& socket_path, std::chrono::milliseconds timeout);
 

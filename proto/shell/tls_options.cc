@@ -57,7 +57,7 @@ std::string Names(const std::vector<Candidate>& all) {
   return text;
 }
 
-// Of those of one role.
+// Selects among the certificates of one role.
 Result<std::string> StemOf(const std::vector<Candidate>& all, const TlsUser& user, const std::string& where) {
   for (const std::string& wanted : {user.name, user.name.empty() ? HostName() : ""}) {
     const auto named = std::find_if(

@@ -52,7 +52,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
  private:
   void OnResolved(Result<std::vector<SocketAddress>> found);
   void TryNext();
-  // Of the present address.
+  // Starts the turn of the present address.
   void StartTurn();
   void GiveUp(int error);
   void OnWritable();

@@ -27,7 +27,7 @@ void TuneLink(int fd, const LinkTuning& tuning);
 // pacing costs time; else bbr, which losses do not slow down. Measured: tests/bench/RESULTS.md.
 std::string CongestionFor(const LinkTuning& tuning, Duration round_trip);
 
-// Of a connection that stands. One that this kernel does not offer is skipped.
+// Sets the congestion control of an open connection; one that this kernel lacks is skipped.
 void ChooseCongestion(int fd, const LinkTuning& tuning);
 
 // Lets a connection that runs bbr forget what it knows of the path, but for the round trip and what may be under way:

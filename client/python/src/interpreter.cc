@@ -16,8 +16,8 @@ namespace nb = nanobind;
 constexpr std::chrono::seconds kExitPatience(5);
 
 std::atomic<bool> exiting = false;
-std::atomic<bool> waits_no_more = false;  // for calls of other threads ..
-std::thread::id exits;                    // .. than the one that ends the interpreter, which this is
+std::atomic<bool> waits_no_more = false;  // calls return at once, except in thread `exits`
+std::thread::id exits;                    // the thread that ends the interpreter
 std::atomic<int> calls = 0;               // under way
 thread_local bool in_handler = false;
 

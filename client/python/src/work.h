@@ -24,7 +24,7 @@ class PyWork {
   OpResult Wait(nanobind::handle timeout);
   // Blocks until Wait would return at once; the result stays where it is.
   void WaitUntilDone(nanobind::handle timeout);
-  // Of one of them, all of one session. The caller keeps them alive.
+  // Waits until one of them is done. All belong to one session; the caller keeps them alive.
   static void WaitAny(const std::vector<PyWork*>& works);
   bool Done();
   void Cancel();

@@ -126,8 +126,8 @@ struct CodecInfo {
     std::uint8_t code_bits;  // 0: as in memory
   } layout;
 
-  // Of f32: |decode(encode(x)) - x| <= relative_max * m, if m, the largest magnitude in x's block, is within these
-  // limits. Of f16 and bf16 the rounding of the decoded value comes on top. A relative_max of 0: lossless.
+  // For f32: |decode(encode(x)) - x| <= relative_max * m, if m, the largest magnitude in x's block, is within these
+  // limits. For f16 and bf16 add the rounding of the decoded value. A relative_max of 0: lossless.
   struct {
     double relative_max;
     double magnitude_min, magnitude_max;
@@ -288,7 +288,7 @@ constexpr const char* NameOf(Codec codec) {
   return static_cast<std::uint8_t>(codec) < kCodecCount ? InfoOf(codec).name : "?";
 }
 
-// Of its codec alone.
+// The name of its codec.
 constexpr const char* NameOf(const Encoding& encoding) { return NameOf(encoding.codec); }
 
 constexpr const char* NameOf(Rounding rounding) {
