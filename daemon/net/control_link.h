@@ -22,7 +22,7 @@ class ControlSink {
   virtual ~ControlSink() = default;
   // A failure closes the link.
   virtual Status OnControlMessage(PeerId from, const control::PeerMessage& message) = 0;
-  // Once, posted, never from within a call of the link.
+  // Called once, posted, never from within a call of the link.
   virtual void OnControlClosed(PeerId other, const std::string& why) = 0;
 };
 

@@ -1,11 +1,11 @@
 // Opens links to another daemon's port: one control link, or the missing lanes of a pair at once.
 //
-//   each connection:  connect (5 s) --> LinkHello --> LinkReply (5 s) --> stands
+//   each connection:  connect (5 s) --> LinkHello --> LinkReply (5 s) --> established
 //
-// Each connection is given as soon as it stands: the other side uses it from then on. The last answer, which says so,
-// comes when none is open any more, with the first failure; a dial of which none stood has only that. Never from within
-// Dial. The failure's code is kJoinRefused where something has answered that there is no such peer, or that nothing
-// listens there. Threads: one (control thread).
+// Each connection is delivered as soon as it is established, because the other side uses it from then on. The last
+// answer (`last`) comes when no attempt is pending, with the first failure; if no connection was established, it is the
+// only answer. The callback never runs within Dial. The failure is kJoinRefused if the other end answered that it has
+// no such peer, or if nothing listens there. Threads: one (control thread).
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -58,8 +58,8 @@ struct DialedLinks {
     std::unique_ptr<Stream> stream;  // detached
   };
   std::vector<Link> links;
-  bool last = false;              // no more will come
-  Status failure = Status::Ok();  // with the last: of one that does not stand
+  bool last = false;              // no more follow
+  Status failure = Status::Ok();  // with the last: the first failure
 };
 
 class Dialer {

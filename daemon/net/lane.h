@@ -59,7 +59,7 @@ class LaneSink {
   virtual bool IsAttemptLive(std::uint64_t attempt) = 0;
   // A segment that had to wait for room is written: the lane is idle.
   virtual void OnLaneIdle() = 0;
-  // Once, posted, never from within a call of the lane.
+  // Called once, posted, never from within a call of the lane.
   virtual void OnLaneClosed(const LaneLabel& lane, const std::string& why) = 0;
 };
 

@@ -1,14 +1,14 @@
-// The daemon's one listening port: takes connections and hears who is there.
+// The daemon's one listening port: accepts connections and reads their LinkHello.
 //
 //   accepted --LinkHello within hello_timeout, version agreed--> offered to the owner
 //            --anything else, or silence--> closed (a version mismatch is answered first)
 //
-// With `security` that begins with its handshake, within the same time; who is no daemon is refused.
+// With `security` the TLS handshake comes first, within the same time; only daemons' certificates are accepted.
 //
 // At the maximum of half-open connections, the oldest of the host that has the most is closed
 // (proto/bounded_connection_set.h), so a flood from one host keeps no peer out.
 //
-// The LinkReply of an offered connection is the owner's to send. Threads: one (control thread). The owner's callback
+// The owner sends the LinkReply of an offered connection. Threads: one (control thread). The owner's callback
 // lives as long as the Listener.
 #pragma once
 
@@ -32,7 +32,7 @@
 
 namespace ringway::net {
 
-// A connection that said who it is and still waits for its LinkReply.
+// A connection that has sent its LinkHello and waits for the LinkReply.
 struct LinkOffer {
   std::unique_ptr<Stream> stream;  // detached
   control::LinkHello hello;

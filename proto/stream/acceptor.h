@@ -1,8 +1,7 @@
-// Where connections are accepted: each is given as a detached Stream (stream.h) that sends small frames at once, with
-// nothing read of it.
+// Accepts connections: each is delivered as a detached Stream (stream.h) without Nagle's delay, unread.
 //
-// Where descriptors or memory have run out, `on_shortage` may make room; without room the backlog holds the others
-// until a pause is over.
+// When descriptors or memory run out, `on_shortage` may make room; otherwise the others wait in the backlog until a
+// pause is over.
 //
 // Threads: one. The callbacks live as long as this, and never destroy it.
 #pragma once

@@ -13,7 +13,7 @@
 
 namespace ringway::net {
 
-// Never an IPv4 address in IPv6 notation ("::ffff:192.0.2.1"), as a socket of [::] has them: AddressOf converts.
+// Never an IPv4-mapped IPv6 address ("::ffff:192.0.2.1"), as sockets of [::] report them: AddressOf converts.
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t length = 0;
@@ -30,21 +30,21 @@ bool IsLoopback(const SocketAddress& address);
 bool IsWildcard(const SocketAddress& address);
 std::string ToString(const SocketAddress& address);
 
-// Whether it is an address, which needs no looking up.
+// Whether `host` is an address, which needs no lookup.
 bool IsNumericHost(const std::string& host);
 // The first address of `where`. Blocks on the resolver: for start-up only.
 Result<SocketAddress> ResolveBlocking(const Endpoint& where, bool passive);
 
 // A listening TCP socket, non-blocking.
 Result<UniqueFd> ListenTcp(const SocketAddress& where);
-// Whether ListenTcp would do, but for somebody who listens there now. Nothing listens meanwhile.
+// Whether ListenTcp would succeed if nobody listened there now. Does not listen.
 Status CheckListenTcp(const SocketAddress& where);
-// What a socket is bound to, and what it is connected to.
+// The addresses that a socket is bound and connected to.
 Result<SocketAddress> LocalAddress(int fd);
 Result<SocketAddress> RemoteAddress(int fd);
 
-// The host that `address` is of, to count its connections by: of IPv6 the network, of which a host may have all
-// addresses, and all loopback addresses are one, of which every user of this host has 16 million.
+// The key by which a host's connections are counted: the IPv4 address, or the IPv6 network, all of whose addresses one
+// host may have. All loopback addresses are one key: every user of this host has 16 million of them.
 std::string SourceOf(const SocketAddress& address);
 std::string HostOf(const SocketAddress& address);  // without the port
 

@@ -1,10 +1,9 @@
-// Opens one TCP connection: resolves HOST:PORT and tries its addresses in turn, within one time limit, of which those
-// that are left share alike what is left.
+// Opens one TCP connection: resolves HOST:PORT and tries its addresses in turn within one time limit. The remaining
+// addresses share the remaining time equally.
 //
-// Answers exactly once, never from within Start: with a connection that stands, or with a Status whose text
-// names the address and the system's reason: kPeerUnreachable where nothing listens there, kTimeout, or kIo. The
-// handshake of `security` is for the first calls of the stream. Without security non-loopback addresses are refused
-// unless `allow_remote`.
+// Answers exactly once, never from within Start: with an open connection, or with a Status whose text names the address
+// and the system's reason: kPeerUnreachable if nothing listens there, kTimeout, or kIo. The handshake of `security`
+// happens in the first calls of the stream. Without security non-loopback addresses are refused unless `allow_remote`.
 //
 // Threads: one. Lifetime: shared, its handlers hold it; after Cancel it never answers.
 #pragma once
@@ -32,7 +31,7 @@ struct ConnectOptions {
   Duration timeout = std::chrono::seconds(5);
   bool allow_remote = false;
   std::shared_ptr<Security> security = nullptr;  // null: in the clear
-  Identity whom = {};                            // who is to be there; an empty name is any of the role
+  Identity whom = {};                            // the expected other end; an empty name is any process of the role
   LinkTuning tuning;                             // `loopback` is filled in from the resolved address
 };
 
@@ -72,7 +71,7 @@ class Connector : public std::enable_shared_from_this<Connector> {
   std::size_t refusals_ = 0;  // addresses where nothing listens
 };
 
-// How a connection is made; a test may have another way.
+// Makes a connection; tests may substitute it.
 using Connect = std::function<void(asio::io_context& context, ConnectOptions options, Connector::Done done)>;
 void ConnectTcp(asio::io_context& context, ConnectOptions options, Connector::Done done);
 

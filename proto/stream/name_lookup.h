@@ -1,5 +1,5 @@
-// Looks up the addresses of names for an event loop. Nobody waits for it, and neither the loop's end nor the process's
-// does: where a name server is silent, getaddrinfo takes many seconds and cannot be interrupted.
+// Looks up the addresses of names for an event loop without blocking it, its end or the process's end: with a silent
+// name server, getaddrinfo takes many seconds and cannot be interrupted.
 //
 // One thread of the process does all lookups, in their order; it is never joined. Without a name it sleeps.
 //
@@ -19,7 +19,7 @@
 
 namespace ringway::net {
 
-// What getaddrinfo's `error` says; the system's own error, if that is what it was, is in errno still.
+// The text of getaddrinfo's `error`. REQUIRES: errno is unchanged, for EAI_SYSTEM.
 std::string LookupErrorText(int error);
 
 class NameLookup : public asio::execution_context::service {

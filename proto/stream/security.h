@@ -1,7 +1,6 @@
-// How connections between processes are secured: who is at the other end, and that nobody else reads or changes what
-// passes. Implemented by TLS (proto/tls/tls_security.h).
+// Authentication and encryption of connections between processes; implemented by TLS (proto/tls/tls_security.h).
 //
-// Threads: any. Lifetime: longer than the streams' making; a stream keeps what it needs of it.
+// Threads: any. Lifetime: must live while streams are made; a stream keeps what it needs.
 #pragma once
 
 #include <memory>
@@ -17,12 +16,12 @@ class Security {
   Security(const Security&) = delete;
   Security& operator=(const Security&) = delete;
 
-  // Each takes a detached connection of which nothing was read. The handshake happens within the first calls of what
-  // is returned (stream.h); where it fails they return an error that says why and what to do.
+  // Both take a detached connection of which nothing was read. The handshake happens within the first calls of the
+  // returned stream (stream.h); if it fails they return an error with the reason and the remedy.
 
-  // This side has dialled: it speaks to nobody but `whom`; an empty name is anybody of the role.
+  // This side has dialled: it accepts only `whom` at the other end; an empty name is any process of the role.
   virtual std::unique_ptr<Stream> Dialled(std::unique_ptr<Stream> plain, const Identity& whom) = 0;
-  // This side has accepted: whoever has a certificate of the same authority gets through, as Stream::identity() says.
+  // This side has accepted: any certificate of the same authority is accepted; Stream::identity() names it.
   virtual std::unique_ptr<Stream> Accepted(std::unique_ptr<Stream> plain) = 0;
 
  protected:

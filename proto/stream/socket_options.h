@@ -1,4 +1,4 @@
-// What every TCP connection of the daemon is tuned to. Never touches SO_SNDBUF or SO_RCVBUF: that disables autotuning.
+// Socket options of the daemon's TCP connections. SO_SNDBUF and SO_RCVBUF stay unset: setting them disables autotuning.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace ringway::net {
 inline constexpr std::uint32_t kNotSentBytesMax = 4 << 20;
 
 struct LinkTuning {
-  std::uint32_t detect_ms = 3000;  // silence after which the kernel gives a connection up
+  std::uint32_t detect_ms = 3000;  // silence after which the kernel closes a connection
   std::uint32_t lanes = 1;         // connections that share kNotSentBytesMax
   bool loopback = false;
   std::uint32_t dscp = 0;  // class of the packets of links that leave this host, 0 to 63
@@ -23,22 +23,21 @@ struct LinkTuning {
 // Best effort: an option that this kernel lacks is skipped, the connection works without it.
 void TuneLink(int fd, const LinkTuning& tuning);
 
-// What a connection whose round trip is this long (0: not known) is to run: cubic within a host or a site, where bbr's
-// pacing costs time; else bbr, which losses do not slow down. Measured: tests/bench/RESULTS.md.
+// The congestion control for a round trip (0: not known): cubic within a host or a site, where bbr's pacing costs time;
+// else bbr, which losses do not slow down. Measured: tests/bench/RESULTS.md.
 std::string CongestionFor(const LinkTuning& tuning, Duration round_trip);
 
 // Sets the congestion control of an open connection; one that this kernel lacks is skipped.
 void ChooseCongestion(int fd, const LinkTuning& tuning);
 
-// Lets a connection that runs bbr forget what it knows of the path, but for the round trip and what may be under way:
-// it looks for its rate again as on a fresh one. Others are left alone, and so is bbr where this process may not choose
-// it.
+// Resets bbr on a connection, except its round trip and its window: it probes for its rate as on a fresh one. No-op for
+// other congestion controls, and where this process may not choose bbr.
 void RenewCongestion(int fd);
 
-// The connection's round trip as the kernel has it, smoothed: on a fresh one the handshake's. 0 if it has seen none.
+// The kernel's smoothed round trip; on a fresh connection the handshake's. 0 if it has seen none.
 Duration RoundTripOf(int fd);
 
-// To send no faster than this; 0: no limit.
+// Sets the pacing rate; 0: no limit.
 void LimitRate(int fd, double bytes_per_second);
 
 // kInvalidArgument if this kernel does not offer congestion control `name`.

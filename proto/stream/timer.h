@@ -1,6 +1,6 @@
 // The time of an event loop: its clock, and timers that run by it.
 //
-// A loop has one clock, the machine's unless a test has made another for it before anything else asked
+// A loop has one clock: the machine's, unless a test has installed another before its first use
 // (tests/proto/stream/simulated_clock.h).
 //
 // Threads: the loop's. Lifetime: the clock is the loop's.
@@ -33,8 +33,8 @@ class Clock : public asio::execution_context::service {
   void shutdown() override {}
 };
 
-// Waits for one thing at a time. What was to be called never is once the wait was cancelled or replaced, or the timer
-// is gone, even where it was due already; the loop destroys it in a later turn. To wait again allocates nothing.
+// Waits for one thing at a time. After the wait was cancelled or replaced, or the timer destroyed, the callback never
+// runs, even if it was due already; the loop destroys it in a later turn. Waiting again does not allocate.
 class Timer {
  public:
   explicit Timer(asio::io_context& loop) : clock_(Clock::Of(loop)), timer_(loop) {}

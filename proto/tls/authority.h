@@ -1,4 +1,4 @@
-// Makes the certificates of a Ringway installation: one private authority in a directory, and what it signs.
+// Makes the certificates of a Ringway installation: a private authority in a directory, and the certificates it signs.
 //
 //   DIR/ca.pem  DIR/ca.key      the authority; ca.key signs and stays where certificates are made
 //   DIR/NAME.pem  DIR/NAME.key  of one process, for its host
@@ -27,7 +27,7 @@ inline constexpr std::chrono::days kAuthorityDays{3650};
 inline constexpr std::chrono::days kCertificateDays{365};
 inline constexpr std::chrono::days kDaysMax{3650};
 
-// Clocks of hosts may differ by this: certificates are valid from so long before they are made.
+// Clocks of hosts may differ by this: certificates are valid from that long before they are made.
 inline constexpr std::chrono::minutes kClocksDiffer{10};
 
 Validity ValidFor(std::chrono::days days);
@@ -35,18 +35,18 @@ Validity ValidFor(std::chrono::days days);
 // The files of `name` in `dir`, as Issue makes them.
 CredentialFiles FilesOf(const std::string& dir, const std::string& name);
 
-// Creates `dir` where it is not there.
+// Creates `dir` if it does not exist.
 Status InitAuthority(const std::string& dir, const Validity& validity = ValidFor(kAuthorityDays));
 
 struct IssueDirectories {
   std::string dir;  // of the authority
-  std::string out;  // where the files go; made where it is not there, and given a copy of ca.pem where it has none
+  std::string out;  // where the files go; created if missing, with a copy of ca.pem if it has none
 };
-// Ends with the authority where that ends earlier.
+// Ends no later than the authority.
 Status Issue(const IssueDirectories& where, const Identity& identity,
              const Validity& validity = ValidFor(kCertificateDays));
 
-// What a certificate says, a line each: who it is of, from when to when, its issuer, its fingerprint.
+// A certificate as text, one line each: identity, validity, issuer, fingerprint.
 Result<std::string> Describe(const std::string& file);
 
 }  // namespace ringway::tls

@@ -1,6 +1,5 @@
-// What a process proves its identity with: a certificate, its private key, and the certificate of the authority that it
-// trusts, or of several, as while a new one replaces the old. Read from PEM files, checked, never changed: a reload
-// makes another one.
+// The credentials of a process: a certificate, its private key, and the certificates of the authorities that it trusts
+// (several while a new one replaces the old). Read from PEM files, checked, immutable: a reload makes another object.
 //
 // A certificate carries exactly one identity, as the URI "ringway://ROLE/NAME" among its subject alternative names
 // (proto/identity.h). TLS 1.3 only.
@@ -31,7 +30,7 @@ struct CredentialFiles {
   bool operator==(const CredentialFiles&) const = default;
 };
 
-// Why credentials are refused, for who has a remedy for each.
+// The reason of a refusal, for callers that know a remedy for each.
 enum class CredentialFault : std::uint8_t {
   kNone,
   kFiles,         // missing, unreadable, or no PEM
@@ -53,20 +52,20 @@ struct Freer {
   }
 };
 
-// A certificate's identity; nothing if it has none, or several.
+// A certificate's identity; nullopt if it has none, or several.
 std::optional<Identity> IdentityOf(X509* certificate);
-// The same of the first certificate in a PEM file; nothing also where there is none.
+// The same for the first certificate in a PEM file; nullopt also if there is none.
 std::optional<Identity> IdentityIn(const std::string& path);
 // Whether the certificate is valid at this moment.
 bool IsCurrent(X509* certificate);
 // "2027-11-26".
 std::string ToDate(const ASN1_TIME* time);
-// From now until then; negative where that was before.
+// From now until then; negative if it is past.
 std::chrono::seconds TimeUntil(const ASN1_TIME* time);
 // The same, rounded down.
 std::int64_t DaysUntil(const ASN1_TIME* time);
 
-// What OpenSSL says went wrong last on this thread, and forgets.
+// Removes and returns OpenSSL's last error of this thread.
 std::string TakeOpensslError();
 
 class Credentials {
@@ -77,7 +76,7 @@ class Credentials {
 
   // kInvalidArgument names the file and what to do about it: it cannot be read, everybody can replace it, the key is
   // not the certificate's or is readable by everybody, the certificate is not of the authority, has no identity, or is
-  // not of this time. `fault`, if any, gets the same without words.
+  // not valid now. `fault`, if not null, gets the kind of the refusal.
   static Result<std::shared_ptr<Credentials>> Load(const CredentialFiles& files, CredentialFault* fault = nullptr);
 
   const Identity& self() const { return self_; }
@@ -87,10 +86,10 @@ class Credentials {
   // ---- for TlsStream
   SSL_CTX* dialling() const { return dialling_.get(); }
   SSL_CTX* accepting() const { return accepting_.get(); }
-  // What the last connection to `whom` left, so that the next one's handshake needs no signatures; null: nothing. The
+  // The session of the last connection to `whom`, which spares the next handshake its signatures; null: none. The
   // caller frees it.
   SSL_SESSION* Session(const std::string& whom) const;
-  // Takes it over.
+  // Takes ownership of the session.
   void Keep(const std::string& whom, SSL_SESSION* session);
 
  private:

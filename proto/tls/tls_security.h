@@ -21,7 +21,7 @@ class TlsSecurity final : public net::Security {
   std::unique_ptr<net::Stream> Accepted(std::unique_ptr<net::Stream> plain) override;
 
   std::shared_ptr<Credentials> credentials() const;
-  // Reads the files again. Where they cannot be used, or are those of another identity, the credentials stay.
+  // Rereads the files. If they are unusable, or name another identity, the old credentials stay.
   Status Reload(const CredentialFiles& files);
 
  private:

@@ -1,17 +1,17 @@
 // A connection secured by TLS, as a Stream (proto/stream/stream.h) over another one.
 //
-//   made --first Read or Write--> shaking hands --finished, the other end is whom it should be--> up
+//   made --first Read or Write--> shaking hands --finished, the other end is the expected one--> up
 //                                               --anything else--> failed: every call returns why
 //
-// Until it is up a Read may have to wait for room and a Write for bytes; the call that ends the handshake ends the
-// waits of others, too. Once it is up, waits are those of the stream below.
+// During the handshake a Read may wait for room and a Write for bytes; the call that completes the handshake ends all
+// waits. Afterwards waits are those of the stream below.
 //
 // A Write seals records of up to 16 KiB, kBatchBytes of them at once, and takes their bytes when the stream below has
 // taken all of them. After kWouldBlock they are sealed already: the next Write begins with the same bytes, or more.
 // Keys are renewed after `key_bytes`.
 //
-// Who speaks TLS to us and nothing else (key updates, tickets) has used up its welcome after kChatterMax messages, and
-// holds a call up for no longer than kReadBudget bytes take.
+// A peer that sends only TLS messages (key updates, tickets) is disconnected after kChatterMax of them, and delays one
+// call by at most kReadBudget bytes.
 //
 // Memory: about 150 KiB while data flows both ways, a third when idle.
 //
@@ -34,7 +34,7 @@ namespace ringway::tls {
 
 struct TlsStreamOptions {
   bool dialled = false;            // else accepted
-  std::optional<Identity> whom{};  // of a dialled one: who it is to be; an empty name is any of the role
+  std::optional<Identity> whom{};  // if dialled: the expected other end; an empty name is any process of the role
   // AES-GCM is sound for about 2^24 records of one key.
   std::uint64_t key_bytes = std::uint64_t{64} << 30;
 };
@@ -58,7 +58,7 @@ class TlsStream final : public net::Stream {
   net::StreamPath& path() override { return below_->path(); }
   std::unique_ptr<net::StreamPath> SharePath() const override { return below_->SharePath(); }
 
-  // Whether its handshake continued an earlier connection.
+  // Whether its handshake resumed an earlier session.
   bool resumed() const;
   std::uint64_t key_updates() const { return key_updates_; }
 

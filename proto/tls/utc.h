@@ -1,4 +1,4 @@
-// The time of day, by which operators compare the clocks of hosts. It decides nothing. Any thread.
+// The time of day, for operators who compare the clocks of hosts. No decision depends on it. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace ringway::tls {
 
 // "2026-11-27T09:30:00Z".
 std::string UtcNow();
-// From now until then, in seconds; negative where that was before. Nothing if the text is not as above.
+// Seconds from now until then; negative if it is past. nullopt if the text has another format.
 std::optional<std::int64_t> SecondsUntil(const std::string& utc);
 
 }  // namespace ringway::tls
