@@ -1,5 +1,5 @@
-// What a host knows of its paths to others, and what it has spent on probing them: for all its peers and groups, and
-// for those that come back. Pure; one a daemon, shared by the Probers (prober.h) of its peers.
+// A host's measurements of its paths to other hosts, and its probing budget, for all peers and groups of the daemon,
+// also later ones. Pure; one a daemon, shared by the Probers (prober.h) of its peers.
 //
 // Peers of one host share its paths, so one of them probes for all, and a peer that joins anew gets what was
 // measured before. A host is the address that its connections come from, so hosts behind one address translator count
@@ -79,9 +79,9 @@ class ProbeBook {
   void Spend(const std::string& host, std::uint64_t bytes, TimePoint now);
 
   bool IsFree(Slot slot, PeerId self) const;
-  // Returns whether it is this peer's now, or was. Give takes back nobody else's.
+  // Takes the slot if it is free. Returns whether this peer holds it. Give releases only the peer's own slot.
   bool Take(Slot slot, PeerId self);
-  // Likewise kIsProbed, in the order of asking: who does not get it has a place in line, until it gets it or gives it.
+  // The same for kIsProbed, first come, first served: a peer that does not get it queues until it gets it or gives it.
   bool TakeInTurn(PeerId self);
   void Give(Slot slot, PeerId self);
 

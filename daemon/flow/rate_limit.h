@@ -100,7 +100,7 @@ class BaselineLoss {
   Duration delay_{};
 };
 
-// So many TCP connections' part of what is shared with others.
+// Number of TCP connections whose share of a shared bottleneck a pair claims.
 inline constexpr std::uint32_t kShareDefault = 8;
 inline constexpr std::uint32_t kShareMax = 128;
 

@@ -20,7 +20,7 @@ class TokenBucket {
   // How long the next segment has to wait; 0: it may be sent.
   Duration Wait(TimePoint now);
   void OnSent(double bytes);
-  // By TCP, which asked nobody: a debt of 100 ms at most, so that new segments are never held for long.
+  // Charges retransmissions of TCP, as a debt of at most 100 ms, so new segments are never held for long.
   void OnResent(double bytes);
 
  private:

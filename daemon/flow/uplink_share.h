@@ -1,13 +1,13 @@
-// Paces all pairs of a host to the uplink's rate while two or more of them send; and always, to no more than the
-// operator allows, where he has said so. Pure.
+// Paces all pairs of a host to the uplink's rate while two or more of them send, and always to the operator's limit, if
+// there is one. Pure.
 //
-// A pair that sends alone is limited by its own path only: the uplink's rate was measured with several, and says
-// nothing of one. Pairs that start together are paced from the first segment on, so that bursts shorter than any
-// measurement window do not overflow. Each waits for tokens for one segment.
+// A pair that sends alone is limited by its own path only, because the uplink's rate was measured with several pairs.
+// Pairs that start together are paced from the first segment on, so that bursts shorter than any measurement window do
+// not overflow. Each waits for tokens for one segment.
 //
 // Fair: a peer (a group of this host) that offers its pairs in turn shares fairly among them; among peers, one that has
-// sent over 256 KiB more than another that waits gives way, for a millisecond at a time. Without that the one whose
-// timer comes first would take every token. Who was idle is not made up for it.
+// sent over 256 KiB more than another that waits yields, for a millisecond at a time. Otherwise the peer whose timer
+// fires first would take every token. Idle time earns no credit.
 #pragma once
 
 #include <compare>
@@ -49,11 +49,11 @@ class UplinkShare {
  private:
   bool IsAlone(const PathKey& pair, TimePoint now) const;
   void MarkActive(const PathKey& pair, TimePoint until);
-  // A pair's share of the uplink, while it was contended.
+  // A peer's use of the uplink, while it was contended.
   struct Peer {
     double sent = 0;
     TimePoint active_until{};
-    TimePoint waits_until{};  // it comes back by then, if it has more to send
+    TimePoint waits_until{};  // it asks again by then if it has more to send
   };
   Peer& ActivePeer(PeerId self, TimePoint until, TimePoint now);
   bool IsAheadOfOneThatWaits(PeerId self, double sent, TimePoint now) const;

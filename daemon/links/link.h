@@ -31,10 +31,10 @@ struct LinkTerms {
   Duration round_trip{};          // of the connection; 0: not known
   std::string host = {};          // the other's, by its address; empty: this one
   std::uint64_t probe_bytes = 0;  // budget of each probe of the pair (prober.h)
-  bool dialled_all = false;       // accepted from one who dials all links of the pair
+  bool dialled_all = false;       // the other end dials all links of the pair
 };
 
-// Where a peer is found, who has to be there, and whether it may be able to dial this end.
+// A peer's address, its daemon, and whether it may be able to dial this end.
 struct PeerPlace {
   std::string address;  // HOST:PORT of its daemon; empty: nobody can dial it
   std::string daemon;   // its daemon's name

@@ -12,7 +12,7 @@
 // Who dials. The higher peer id dials the control link, the lower one the lanes, and both ends know it. Where one end
 // cannot be dialled (NAT, a firewall), the other takes over and dials everything, as the LinkHello says:
 //
-//   an end has said that nobody reaches it (it has no address)   it dials everything, from the beginning
+//   an end has no address, so others cannot reach it             it dials everything, from the beginning
 //   this end's part has come up, and for kTakeOver since then    this end dials everything from now on
 //     nothing of the other's
 //   both take over at once                                       the higher id wins
@@ -46,24 +46,24 @@ class Mesh {
   void Forget(PeerId other);
   bool Knows(PeerId other) const { return pairs_.contains(other); }
 
-  // Checks an accepted connection: is it one that the other side should dial? `who` has proven to be at its other end;
-  // null: nobody has to.
+  // Checks that the other end may dial this accepted connection. `who`: its proven identity; null: connections are not
+  // authenticated.
   Status Admit(const LinkId& link, const LinkTerms& terms, const Identity* who) const;
-  // It has taken over. Returns what LanesWanted has to say now, if that is news.
+  // The other end dials everything from now on. Returns the number for LanesWanted if it has changed.
   std::optional<std::uint32_t> Yield(PeerId other);
 
-  // ControlUp and LaneUp return true if with this link the pair stands.
+  // ControlUp and LaneUp return true if this link makes the pair standing.
   bool ControlUp(PeerId other, TimePoint now);
-  // First lanes and maximum, as the dialler says.
+  // First lanes and maximum, from the dialler.
   struct LaneTerms {
     std::uint32_t lanes = 0;
     std::uint32_t lanes_max = 0;
-    std::uint64_t generation = 0;  // of this one: the next dial's is higher, whoever dials it
+    std::uint64_t generation = 0;  // of this lane: each later dial has a higher one, from either end
   };
   bool LaneUp(PeerId other, LaneId lane, const LaneTerms& terms, TimePoint now);
   void ControlDown(PeerId other, TimePoint now);
   void LaneDown(PeerId other, LaneId lane, TimePoint now);
-  // It has dialled us: an earlier refusal is void.
+  // The other end has dialled us: an earlier refusal is void.
   void Answered(PeerId other);
   void AllDown(PeerId other, TimePoint now);
   // `refused`: the other side answered that there is no such peer. Returns false if the failure is stale, because
@@ -72,7 +72,7 @@ class Mesh {
   // No link is up, and the newest dial was refused.
   bool IsGone(PeerId other) const;
 
-  // `who` wants so many lanes of the pair.
+  // End `who` wants `lanes` lanes of the pair.
   enum class End : std::uint8_t { kHere, kThere };
   struct LanesNews {
     std::optional<std::uint32_t> say;  // in LanesWanted to the other end
@@ -86,7 +86,7 @@ class Mesh {
   std::vector<PeerId> StandingPeers() const;
   std::vector<PeerId> ControlPeers() const;
 
-  // Anything was received from the peer.
+  // Something was received from the peer.
   void Heard(PeerId other, TimePoint now);
   // When that was; the beginning of time for an unknown peer.
   TimePoint LastHeard(PeerId other) const;
@@ -132,8 +132,8 @@ class Mesh {
     bool dials_control = false;
     bool dials_lanes = false;
     TimePoint lanes_since{};  // when the first lane came up, or the last one went down
-    // One part has come up while the other was down. What stood already when the other went down proves nothing: it may
-    // be dead, too.
+    // One part has come up while the other was down. A part that was up before the other went down proves nothing: it
+    // may be dead, too.
     bool is_ahead = false;
     TimePoint heard{};
     TimePoint idle_since{};  // when the last large lane went down
@@ -144,7 +144,7 @@ class Mesh {
     bool dials_all() const { return dials_control && dials_lanes; }
     bool dials_none() const { return !dials_control && !dials_lanes; }
     bool MayTakeOver(TimePoint now) const;
-    // This end dials everything, or nothing. Returns what LanesWanted has to say now, if that is news.
+    // This end dials everything, or nothing. Returns the number for LanesWanted if it has changed.
     std::optional<std::uint32_t> DialAll(bool here);
     std::uint32_t said() const { return dials_lanes ? std::max(used_here, used_there) : used_here; }
     // How many lanes there should be.
@@ -160,7 +160,7 @@ class Mesh {
   static constexpr Duration kSteady = std::chrono::seconds(1);  // a control link up for so long is redialled at once
   static constexpr Duration kAnswerMax = std::chrono::seconds(30);  // dials end themselves sooner
   static constexpr Duration kTakeOver =
-      std::chrono::seconds(3);  // several round trips: who can dial has done so by then
+      std::chrono::seconds(3);  // several round trips: an end that can dial has done so by then
 
   static void Failed(Attempt& attempt, TimePoint now);
   static void AddDial(PeerId other, Pair& pair, bool control, TimePoint now, std::vector<Dial>& out);
