@@ -1,7 +1,7 @@
 // Memory accounting of a daemon: how much it may take, for what, and which session has it.
 //
 //   MemoryBudget  the daemon's limit. kRegions: at most three quarters of it, so that there is always room to work;
-//                 kAside: at most a quarter, and at most kAsideBytesMax
+//                 kReorder: at most a quarter, and at most kReorderBytesMax
 //   MemoryShare   one session's part: at most half of the budget; those of a user together at most what a FairPool
 //                 says, of all memory and of what is for regions. With its last share a user's reservations end
 //
@@ -31,18 +31,18 @@ namespace ringway {
 enum class MemoryUse : std::uint8_t {
   kRegions,    // the trainers' shared memory
   kResults,    // retained results, and inputs, that others may still need
-  kAside,      // values that arrived before their turn in a sum
+  kReorder,    // values that arrived before their turn in a sum
   kEarly,      // early frames: of operations that were not submitted here yet
   kResiduals,  // of error feedback, and what its operations compute with
 };
 inline constexpr std::size_t kMemoryUses = 5;
-inline constexpr std::array<const char*, kMemoryUses> kMemoryUseNames = {"regions", "results", "aside", "early",
+inline constexpr std::array<const char*, kMemoryUses> kMemoryUseNames = {"regions", "results", "reorder", "early",
                                                                          "residuals"};
 
 class MemoryBudget {
  public:
   static constexpr std::uint64_t kUnlimited = std::numeric_limits<std::uint64_t>::max();
-  static constexpr std::uint64_t kAsideBytesMax = 256 << 20;
+  static constexpr std::uint64_t kReorderBytesMax = 256 << 20;
 
   explicit MemoryBudget(std::uint64_t bytes_max = kUnlimited)
       : bytes_max_(bytes_max), all_(bytes_max), regions_(limit(MemoryUse::kRegions)) {}
@@ -52,7 +52,7 @@ class MemoryBudget {
   std::uint64_t used() const { return all_.used(); }
   std::uint64_t used(MemoryUse use) const { return used_by_[Index(use)]; }
   std::uint64_t limit(MemoryUse use) const {
-    if (use == MemoryUse::kAside) return std::min(bytes_max_ / 4, kAsideBytesMax);
+    if (use == MemoryUse::kReorder) return std::min(bytes_max_ / 4, kReorderBytesMax);
     return use == MemoryUse::kRegions && bytes_max_ != kUnlimited ? bytes_max_ / 4 * 3 : bytes_max_;
   }
   // Ages the users' reservations. To be called often.

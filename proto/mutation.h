@@ -19,87 +19,87 @@
 #include <cstdint>
 
 // M(name, what happens without the rule)
-#define RINGWAY_EACH_MUTANT(M)                                                                               \
-  M(kCompleteWhileFrozen, "freeze: a frozen member still completes operations")                              \
-  M(kInstallStoppedView, "promise: a view at or below stop is installed")                                    \
-  M(kInstallOldView, "promise: a view at or below the own epoch is installed")                               \
-  M(kDecideOnOldReports, "reports: decided on reports with a stop below the view")                           \
-  M(kRetryWhatIsHeld, "verdicts: retried although a member holds the outcome")                               \
-  M(kDecideTooEarly, "verdicts: decided without the reports of all that stay")                               \
-  M(kTooSmallAlone, "too small: a rank fails an operation without asking the master")                        \
-  M(kWrongContributors, "verdicts: the new view's members are named as contributors")                        \
-  M(kMarkDurableByVerdict, "commit is not durable: reported as complete while still fetching")               \
-  M(kKeepOldVerdict, "commit is not durable: an earlier verdict survives a view that has none")              \
-  M(kFetchFromAnybody, "commit is not durable: fetched from the first member, holder or not")                \
-  M(kDropAfterVerdict, "retention: a holder drops the bytes once its own trainer has the outcome")           \
-  M(kTellLargeByVerdict, "retention: a large operation committed by verdict is reported before all hold it") \
-  M(kDropSmall, "retention: a small result is not kept for those who lack it")                               \
-  M(kAcceptOldFrames, "epochs: a frame of an older view is accepted in the current one")                     \
-  M(kDropEarlyMessages, "epochs: messages of later views are dropped")                                       \
-  M(kDropEarlyFrames, "epochs: frames of later views are dropped")                                           \
-  M(kIgnoreAbortAhead, "epochs: an ABORT above the own view is ignored")                                     \
-  M(kForgetOldLosses, "losses: a loss in an older view neither counts nor aborts the next view")             \
-  M(kPartIsAll, "parts: a rank's own part is reported before all have theirs")                               \
-  M(kCommitOnePart, "parts: committed because one member that stays has its part")                           \
-  M(kRetryParts, "parts: retried although all that stay have their parts")                                   \
-  M(kNeedNobodyReady, "roots: a rank is done before those that it sends to agree on the root")               \
-  M(kForgetLayout, "roots: an operation goes on with others than its input is laid out for")                 \
-  M(kDoneBeforeRoot, "roots: parts of a gather are done before the root has them")                           \
-  M(kStampOfTheRoot, "roots: a result carries the stamps of those that its rank has heard")                  \
-  M(kSendAnothersPart, "counts: an all_to_all_v sends what lies one element before")                         \
-  M(kCompareNoCounts, "counts: an all_to_all_v takes any counts for its own")                                \
-  M(kSkipDone, "finishing: large operations are reported before all hold them")                              \
-  M(kDoneTooEarly, "finishing: DONE is sent when the operation starts")                                      \
-  M(kAcknowledgeAhead, "finishing: one operation more than is complete is acknowledged")                     \
-  M(kSendTrainersInput, "finishing: after an early report, an input is sent that the trainer may overwrite") \
-  M(kStampOfOne, "finishing: a result carries one rank's stamp instead of the minimum")                      \
-  M(kIgnoreMismatch, "finishing: different descriptors are not detected")                                    \
-  M(kNeverReadyLate, "finishing: small operations that wait are never compared without a segment")           \
-  M(kTakeTwice, "positions: a duplicate segment is added twice")                                             \
-  M(kForgetLostSegments, "lane repair: segments lost with a lane are not resent")                            \
-  M(kForgetUnseenLanes, "lane repair: segments sent on a lane that its dialler never saw up are not resent") \
-  M(kForgetMessages, "control repair: messages lost with a control link are not resent")                     \
-  M(kTakeMessagesTwice, "control repair: a duplicate message is handled twice")                              \
-  M(kAccuseControl, "control repair: a broken control link accuses its other end")                           \
-  M(kBlameTheLink, "buffers: a trainer's write to memory in flight is blamed on the link")                   \
-  M(kBarkAlone, "watchdog: reports a stall without asking the others")                                       \
-  M(kBlameTheWaiting, "hung trainers: one that waits for a hung one is named as hung")                       \
-  M(kBlameTheReceiving, "hung trainers: one that waits for a hung one's message is named as hung")           \
-  M(kCountNoMessages, "hung trainers: sends and recvs do not show that a trainer lives")                     \
-  M(kTrustStaging, "hung trainers: an input whose staging has stalled counts as submitted")                  \
-  M(kKeepHung, "hung trainers: the master does not evict them")                                              \
-  M(kForgetRefused, "memory: a segment that found no room is not requested again")                           \
-  M(kKeepPrecision, "determinism: the owner of a quantized chunk keeps its own precision")                   \
-  M(kUpdateAlone, "UpdateView: the newest view prepared here is adopted without agreement")                  \
-  M(kStayOutOfStep, "UpdateView: a rank that submitted less before it does not skip the rest")               \
-  M(kReportOldUpdate, "UpdateView: a rank that learns of one in a later view reports the previous one")      \
-  M(kNewcomerStartsAtOne, "UpdateView: a newcomer numbers its operations from one")                          \
-  M(kWindowStopsAll, "eager window: blocks the operation that all wait for")                                 \
-  M(kActivateAtOnce, "UpdateView: a newcomer switches before the members do")                                \
-  M(kReuseEpoch, "master: two views with one epoch")                                                         \
-  M(kForgetTerm, "master: a restarted one numbers epochs with its predecessor's term")                       \
-  M(kTellBeforeRecord, "master: views are sent before they are journaled")                                   \
-  M(kForgetJournal, "master: a restarted one does not read its journal")                                     \
-  M(kNoAbortFromMaster, "master: collects reports without telling the members to stop")                      \
-  M(kNoResync, "master: messages lost with a connection are not resent")                                     \
-  M(kKeepGhosts, "master: peers dropped while disconnected are not told so")                                 \
-  M(kSilenceIsDeath, "silence at the master: a silent member is dropped")                                    \
-  M(kNoGrace, "silence in a recovery: no longer wait where most are silent")                                 \
-  M(kHasteWithFew, "silence in a recovery: no time to reconnect where a few are silent")                     \
-  M(kIgnoreSuspicions, "accusations: links that are down do not tell who is at fault")                       \
-  M(kWeighNothing, "accusations: decided before those of the accused and their neighbours have come")        \
-  M(kDropForUnheard, "silence at the master: a heard member is dropped for accusing silent ones")            \
-  M(kForgetUnheard, "silence at the master: a group is deleted as soon as no member is heard")               \
-  M(kKeepReplaced, "master: a daemon restarted as another process keeps its peers")                          \
-  M(kAbortForNewcomer, "newcomers: the loss of one in a prepared view stops the members")                    \
-  M(kRevokeUnasked, "newcomers: a prepared view is taken back after the reply of one member")                \
-  M(kRevokeAtOnce, "newcomers: one is dropped although an open UpdateView may agree on it")                  \
-  M(kTakeNothingOver, "links: nobody dials what the other end of a pair should dial and cannot")             \
-  M(kSenderDecides, "messages: a sender ends its own message instead of asking the receiver")                \
-  M(kForgetDecision, "messages: what was decided before the sender submitted its message is not kept")       \
-  M(kReceiveHalf, "messages: one is reported as received before all of it has come")                         \
-  M(kReadyOnce, "messages: the receiver does not say in a new view that it still waits")                     \
-  M(kAwaitTheLost, "messages: one whose other end has left waits on")                                        \
+#define RINGWAY_EACH_MUTANT(M)                                                                                 \
+  M(kCompleteWhileFrozen, "freeze: a frozen member still completes operations")                                \
+  M(kInstallStoppedView, "promise: a view at or below stop is installed")                                      \
+  M(kInstallOldView, "promise: a view at or below the own epoch is installed")                                 \
+  M(kDecideOnOldReports, "reports: decided on reports with a stop below the view")                             \
+  M(kRetryWhatIsHeld, "verdicts: retried although a member holds the outcome")                                 \
+  M(kDecideTooEarly, "verdicts: decided without the reports of all that stay")                                 \
+  M(kTooSmallAlone, "too small: a rank fails an operation without asking the master")                          \
+  M(kWrongContributors, "verdicts: the new view's members are named as contributors")                          \
+  M(kMarkDurableByVerdict, "commit is not durable: reported as complete while still fetching")                 \
+  M(kKeepOldVerdict, "commit is not durable: an earlier verdict survives a view that has none")                \
+  M(kFetchFromAnybody, "commit is not durable: fetched from the first member, holder or not")                  \
+  M(kDropAfterVerdict, "retention: a holder drops the bytes once its own trainer has the outcome")             \
+  M(kReportLargeByVerdict, "retention: a large operation committed by verdict is reported before all hold it") \
+  M(kDropSmall, "retention: a small result is not kept for those who lack it")                                 \
+  M(kAcceptOldFrames, "epochs: a frame of an older view is accepted in the current one")                       \
+  M(kDropEarlyMessages, "epochs: messages of later views are dropped")                                         \
+  M(kDropEarlyFrames, "epochs: frames of later views are dropped")                                             \
+  M(kIgnoreAbortAhead, "epochs: an ABORT above the own view is ignored")                                       \
+  M(kForgetOldLosses, "losses: a loss in an older view neither counts nor aborts the next view")               \
+  M(kPartIsAll, "parts: a rank's own part is reported before all have theirs")                                 \
+  M(kCommitOnePart, "parts: committed because one member that stays has its part")                             \
+  M(kRetryParts, "parts: retried although all that stay have their parts")                                     \
+  M(kNeedNobodyReady, "roots: a rank is done before those that it sends to agree on the root")                 \
+  M(kForgetLayout, "roots: an operation goes on with others than its input is laid out for")                   \
+  M(kDoneBeforeRoot, "roots: parts of a gather are done before the root has them")                             \
+  M(kStampOfTheRoot, "roots: a result carries the stamps of those that its rank has heard")                    \
+  M(kSendAnothersPart, "counts: an all_to_all_v sends what lies one element before")                           \
+  M(kCompareNoCounts, "counts: an all_to_all_v takes any counts for its own")                                  \
+  M(kSkipDone, "finishing: large operations are reported before all hold them")                                \
+  M(kDoneTooEarly, "finishing: DONE is sent when the operation starts")                                        \
+  M(kAcknowledgeAhead, "finishing: one operation more than is complete is acknowledged")                       \
+  M(kSendTrainersInput, "finishing: after an early report, an input is sent that the trainer may overwrite")   \
+  M(kStampOfOne, "finishing: a result carries one rank's stamp instead of the minimum")                        \
+  M(kIgnoreMismatch, "finishing: different descriptors are not detected")                                      \
+  M(kNeverReadyLate, "finishing: small operations that wait are never compared without a segment")             \
+  M(kTakeTwice, "positions: a duplicate segment is added twice")                                               \
+  M(kForgetLostSegments, "lane repair: segments lost with a lane are not resent")                              \
+  M(kForgetUnseenLanes, "lane repair: segments sent on a lane that its dialler never saw up are not resent")   \
+  M(kForgetMessages, "control repair: messages lost with a control link are not resent")                       \
+  M(kTakeMessagesTwice, "control repair: a duplicate message is handled twice")                                \
+  M(kAccuseControl, "control repair: a broken control link accuses its other end")                             \
+  M(kBlameTheLink, "buffers: a trainer's write to memory in flight is blamed on the link")                     \
+  M(kBarkAlone, "watchdog: reports a stall without asking the others")                                         \
+  M(kBlameTheWaiting, "hung trainers: one that waits for a hung one is named as hung")                         \
+  M(kBlameTheReceiving, "hung trainers: one that waits for a hung one's message is named as hung")             \
+  M(kCountNoMessages, "hung trainers: sends and recvs do not show that a trainer lives")                       \
+  M(kTrustStaging, "hung trainers: an input whose staging has stalled counts as submitted")                    \
+  M(kKeepHung, "hung trainers: the master does not evict them")                                                \
+  M(kForgetRefused, "memory: a segment that found no room is not requested again")                             \
+  M(kKeepPrecision, "determinism: the owner of a quantized chunk keeps its own precision")                     \
+  M(kUpdateAlone, "UpdateView: the newest view prepared here is adopted without agreement")                    \
+  M(kStayOutOfStep, "UpdateView: a rank that submitted less before it does not skip the rest")                 \
+  M(kReportOldUpdate, "UpdateView: a rank that learns of one in a later view reports the previous one")        \
+  M(kNewcomerStartsAtOne, "UpdateView: a newcomer numbers its operations from one")                            \
+  M(kWindowStopsAll, "eager window: blocks the operation that all wait for")                                   \
+  M(kActivateAtOnce, "UpdateView: a newcomer switches before the members do")                                  \
+  M(kReuseEpoch, "master: two views with one epoch")                                                           \
+  M(kForgetTerm, "master: a restarted one numbers epochs with its predecessor's term")                         \
+  M(kTellBeforeRecord, "master: views are sent before they are journaled")                                     \
+  M(kForgetJournal, "master: a restarted one does not read its journal")                                       \
+  M(kNoAbortFromMaster, "master: collects reports without telling the members to stop")                        \
+  M(kNoResync, "master: messages lost with a connection are not resent")                                       \
+  M(kKeepGhosts, "master: peers dropped while disconnected are not told so")                                   \
+  M(kSilenceIsDeath, "silence at the master: a silent member is dropped")                                      \
+  M(kNoGrace, "silence in a recovery: no longer wait where most are silent")                                   \
+  M(kHasteWithFew, "silence in a recovery: no time to reconnect where a few are silent")                       \
+  M(kIgnoreSuspicions, "accusations: links that are down do not tell who is at fault")                         \
+  M(kWeighNothing, "accusations: decided before those of the accused and their neighbours have come")          \
+  M(kDropForUnheard, "silence at the master: a heard member is dropped for accusing silent ones")              \
+  M(kForgetUnheard, "silence at the master: a group is deleted as soon as no member is heard")                 \
+  M(kKeepReplaced, "master: a daemon restarted as another process keeps its peers")                            \
+  M(kAbortForNewcomer, "newcomers: the loss of one in a prepared view stops the members")                      \
+  M(kRevokeUnasked, "newcomers: a prepared view is taken back after the reply of one member")                  \
+  M(kRevokeAtOnce, "newcomers: one is dropped although an open UpdateView may agree on it")                    \
+  M(kTakeNothingOver, "links: nobody dials what the other end of a pair should dial and cannot")               \
+  M(kSenderDecides, "messages: a sender ends its own message instead of asking the receiver")                  \
+  M(kForgetDecision, "messages: what was decided before the sender submitted its message is not kept")         \
+  M(kReceiveHalf, "messages: one is reported as received before all of it has come")                           \
+  M(kReadyOnce, "messages: the receiver does not say in a new view that it still waits")                       \
+  M(kAwaitTheLost, "messages: one whose other end has left waits on")                                          \
   M(kYieldNothing, "links: who is taken over from refuses the dialler")
 
 // Likewise rules of the daemon's runtime, which carries the protocol out (tests/sim/runtime_mutants_test.cc).

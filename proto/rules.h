@@ -31,7 +31,7 @@
   R(kSayReadyLate, "`Ready`")            \
   R(kTakeDone, "`Done`")                 \
   R(kKeepDone, "`Done`")                 \
-  R(kSendAgain, "`Again`")               \
+  R(kResendSegment, "`Resend`")          \
   R(kFreezeForPeer, "`Abort`")           \
   R(kServeFetch, "`Fetch`")              \
   R(kActivate, "`Activate`")             \

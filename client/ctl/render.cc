@@ -43,7 +43,7 @@ std::string RenderLimits(const json& daemon) {
   const auto memory = daemon.is_object() ? daemon.find("memory") : daemon.end();
   if (memory != daemon.end() && memory->is_object()) {
     out += "  memory: at most " + Text(*memory, "max") + " bytes;";
-    for (const char* use : {"regions", "results", "aside", "early", "residuals"}) {
+    for (const char* use : {"regions", "results", "reorder", "early", "residuals"}) {
       out += std::string(" ") + use + " " + Text(*memory, use);
     }
     out += "\n";

@@ -3,12 +3,14 @@
 // Ownership: the Peer's; it outlives all parts. Actions come out in the order in which they were emitted.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "daemon/agreement/peer_values.h"
 #include "daemon/agreement/view_state.h"
+#include "daemon/agreement/watchdog.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/duration_counts.h"
@@ -21,7 +23,7 @@ namespace ringway::agreement {
 class Context {
  public:
   Context(PeerId self_id, std::string group_name, PeerOptions peer_options)
-      : self(self_id), group(std::move(group_name)), options(std::move(peer_options)) {}
+      : self(self_id), group(std::move(group_name)), options(std::move(peer_options)), watchdog(options.stuck_after) {}
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
@@ -32,6 +34,7 @@ class Context {
   ViewState views;  // Membership's to move on
   PeerCounts counts;
   PeerDurations durations;  // but for operations, whose end the shell times
+  Watchdog watchdog;
 
   const View& view() const { return views.view(); }
   std::string NameOf(PeerId peer) const;
@@ -44,8 +47,14 @@ class Context {
     Emit(Note{std::move(event), std::move(fields), severity});
   }
   std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
+  // Something moved at this rank.
+  void Moved() { watchdog.Moved(now); }
+  // A loss or a fault seen on the data path: Membership acts on it after the event; the newest reason counts.
+  void RequestRecoveryLater(std::string reason) { requested_ = std::move(reason); }
+  std::optional<std::string> TakeRequest() { return std::exchange(requested_, {}); }
 
  private:
+  std::optional<std::string> requested_;
   std::vector<Action> actions_;
 };
 

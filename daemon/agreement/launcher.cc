@@ -5,10 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "daemon/agreement/buffer_guard.h"
-#include "daemon/agreement/ready_index.h"
 #include "daemon/buffers/staged_buffers.h"
-#include "daemon/collective/executor.h"
 #include "proto/collective/error_bound.h"
 #include "proto/collective/shares.h"
 #include "proto/hash.h"
@@ -17,10 +14,8 @@
 namespace ringway::agreement {
 namespace {
 
-constexpr std::uint64_t kAsideBytesMax = 256 << 20;
+constexpr std::uint64_t kReorderBytesMax = 256 << 20;
 constexpr std::size_t kRetainedMax = 4096;  // operations that a report names, and kilobytes of each
-
-using collective::Executor;
 
 // Of stochastic rounding: the same on all ranks and in all attempts. What rounds to nearest needs none.
 std::uint64_t SeedOf(const Encoding& codec, const std::string& group, const OpName& name) {
@@ -38,8 +33,8 @@ Algorithm Launcher::AlgorithmOf(const Operation& op) const {
   const Algorithm planned =
       abi::AlgorithmOf(op.submission.spec).value_or(ctx_.view().plan.AlgorithmFor(descriptor.kind, wire_bytes));
   const Algorithm wanted = collective::AlgorithmFor(descriptor.kind, planned);
-  const std::uint64_t aside = collective::AsideBytesMax(wanted, ctx_.view().world_size(), bytes);
-  const bool fits = aside <= std::max(kAsideBuffersMax * bytes, kAsideBytesMax);
+  const std::uint64_t needed = collective::ReorderBytesMax(wanted, ctx_.view().world_size(), bytes);
+  const bool fits = needed <= std::max(kReorderBuffersMax * bytes, kReorderBytesMax);
   return fits ? wanted : collective::AlgorithmFor(descriptor.kind, Algorithm::kRing);
 }
 
@@ -71,44 +66,59 @@ double Launcher::ErrorBoundOf(const Descriptor& descriptor) {
 void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule> schedule) {
   Retain(op, schedule->everyone_sums);
   op.stage = Stage::kRunning;
-  op.attempt = attempts_.Begin();
-  // What this rank has finished and prepared is frozen here, for all its contributions to this attempt.
-  const Stamp stamp{membership_.NewestPrepared(), table_.CompleteUpto(op.name.channel)};
-  op.executor.reset();
   const bool notes_loss = op.feedback != nullptr && !op.fetching;
   if (notes_loss) op.feedback->Restart();
-  op.reporter = std::make_unique<ReadyReporter>(queue_.mutable_index(), TurnOf(op));
-  op.executor = std::make_unique<Executor>(std::move(schedule),
-                                           collective::ExecutorOptions{
-                                               .descriptor = op.submission.descriptor,
-                                               .shape = op.shape,
-                                               .layout = op.submission.layout,
-                                               .world_size = op.fetching ? kNotAlone : ctx_.view().world_size(),
-                                               .segment_bytes_max = ctx_.view().plan.segment_bytes_max,
-                                               .input = op.buffers->input(),
-                                               .output = op.buffers->output(),
-                                               .input_bytes_ready = op.fetching ? 0 : op.buffers->input_ready(),
-                                               .trainers_output = op.buffers->trainer_writes_output(),
-                                               .stamp = stamp,
-                                               .seed = SeedOf(op.submission.descriptor.codec, ctx_.group, op.name),
-                                               .self = *ctx_.view().RankOf(ctx_.self),
-                                               .loss = notes_loss ? op.feedback->loss()->floats() : nullptr,
-                                               .memory = ctx_.options.memory.get(),
-                                               .sink = op.reporter.get(),
-                                           });
+  op.attempt.goes_at_once = table_.IsNext(op.name) && op.is_small(ctx_.view().plan) && !RINGWAY_MUTANT(kWindowStopsAll);
+  op.attempt.Begin(
+      transfer_.attempts, &transfer_.queue.index(),
+      {.epoch = ctx_.view().epoch,
+       .schedule = std::move(schedule),
+       .options = {
+           .descriptor = op.submission.descriptor,
+           .shape = op.shape,
+           .layout = op.submission.layout,
+           .world_size = op.fetching ? kNotAlone : ctx_.view().world_size(),
+           .segment_bytes_max = ctx_.view().plan.segment_bytes_max,
+           // What this rank has finished and prepared is frozen here, for all its contributions to this attempt.
+           .stamp = {membership_.NewestPrepared(), table_.CompleteUpto(op.name.channel)},
+           .seed = SeedOf(op.submission.descriptor.codec, ctx_.group, op.name),
+           .self = *ctx_.view().RankOf(ctx_.self),
+           .loss = notes_loss ? op.feedback->loss()->floats() : nullptr,
+           .memory = ctx_.options.memory.get(),
+       }});
 }
 
 void Launcher::Stop(Operation& op) {
-  attempts_.End(op.attempt);
-  BufferGuard::Seal(op);
-  op.executor.reset();
-  queue_.Release(op);
+  Seal(op);
+  op.attempt.End();
+  transfer_.queue.Release(op.attempt);
   if (op.has_outcome()) return;
   op.stage = Stage::kQueued;
   op.holders.clear();
 }
 
-void Launcher::Forget(const Operation& op) { attempts_.End(op.attempt); }
+void Launcher::Seal(Operation& op) {
+  const bool has_result = op.has_outcome() && op.outcome.code == Code::kOk;
+  if (has_result && op.attempt.live() && !op.is_retained()) op.attempt.Seal();
+}
+
+void Launcher::Serve(Operation& op, PeerId to) {
+  Seal(op);
+  Descriptor fetched = op.submission.descriptor;
+  fetched.schedule = kFetchedAs;
+  const Rank self = *ctx_.view().RankOf(ctx_.self);
+  const collective::Shape shape{.count = op.shape.count, .input = {}, .output = {0, op.shape.count}};
+  transfer_.out.Serve(to, op.attempt,
+                      {.epoch = ctx_.view().epoch,
+                       .schedule = collective::Share(
+                           collective::FetchSchedule(self, *ctx_.view().RankOf(to), self, op.fetched_parts())),
+                       .options = {.descriptor = fetched,
+                                   .shape = shape,
+                                   .layout = op.submission.layout,
+                                   .world_size = kNotAlone,
+                                   .segment_bytes_max = ctx_.view().plan.segment_bytes_max,
+                                   .stamp = {}}});
+}
 
 // ---------------------------------------------------------------------------------------------- copies
 
@@ -125,7 +135,7 @@ bool Launcher::IsToBeRetained(const Operation& op) const {
 // a master that errs lets a world grow.
 void Launcher::Retain(Operation& op, bool with_input) {
   if (RINGWAY_MUTANT(kSendTrainersInput)) with_input = false;
-  const bool has_input = !with_input || !op.buffers->trainer_writes_input();
+  const bool has_input = !with_input || !op.attempt.buffers->trainer_writes_input();
   if (op.is_retained() && has_input && op.retained_bytes() >= op.output_bytes()) return;
   Unretain(op);
   if (!IsToBeRetained(op)) return;
@@ -135,13 +145,13 @@ void Launcher::Retain(Operation& op, bool with_input) {
        .input_bytes = with_input && op.submission.buffers->trainer_writes_input() ? op.input_bytes() : 0},
       ctx_.options.memory);
   if (staged == nullptr) return;
-  op.buffers = std::move(staged);
+  op.attempt.buffers = std::move(staged);
   table_.Retain(op.retained_bytes());
 }
 
 void Launcher::Unretain(Operation& op) {
   table_.Unretain(op.retained_bytes());
-  op.buffers = op.submission.buffers;
+  op.attempt.buffers = op.submission.buffers;
 }
 
 }  // namespace ringway::agreement

@@ -1,8 +1,8 @@
-// Begins and ends the attempts of operations: their executors, and the staged buffers that they compute into.
+// Begins and ends the attempts of operations, and makes the staged buffers that they compute into.
 //
-//   Launch --> live: executor, buffers, number --Stop--> over: what it computed is sealed, its window is free
+//   Launch --> live --Stop--> over: what it computed is sealed, its window is free
 //
-// Invariants: an operation with an executor has a live attempt. The table's retained bytes are those of all operations.
+// Invariant: the table's retained bytes are those of all operations.
 //
 // Ownership: the Peer's, as the table of operations, which outlives it.
 #pragma once
@@ -12,12 +12,11 @@
 #include <tuple>
 #include <utility>
 
-#include "daemon/agreement/attempts.h"
 #include "daemon/agreement/context.h"
 #include "daemon/agreement/membership.h"
 #include "daemon/agreement/op_table.h"
 #include "daemon/agreement/operation.h"
-#include "daemon/agreement/send_queue.h"
+#include "daemon/transfer/transfer.h"
 #include "proto/collective/schedule.h"
 
 namespace ringway::agreement {
@@ -25,8 +24,8 @@ namespace ringway::agreement {
 class Launcher {
  public:
   // All outlive it.
-  Launcher(Context& ctx, Attempts& attempts, OpTable& table, SendQueue& queue, Membership& membership)
-      : ctx_(ctx), attempts_(attempts), table_(table), queue_(queue), membership_(membership) {}
+  Launcher(Context& ctx, OpTable& table, transfer::Transfer& transfer, const Membership& membership)
+      : ctx_(ctx), table_(table), transfer_(transfer), membership_(membership) {}
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
@@ -43,21 +42,22 @@ class Launcher {
 
   void Launch(Operation& op, std::shared_ptr<const collective::Schedule> schedule);
   void Stop(Operation& op);
-  // Everybody holds its outcome.
-  void Forget(const Operation& op);
+  // Its result is served to those who lack it. REQUIRES: it has one, which all share.
+  void Serve(Operation& op, PeerId to);
   // Nobody will ask for its copies.
   void Unretain(Operation& op);
 
  private:
   bool IsToBeRetained(const Operation& op) const;
-  // Copies of result and input, for those who may lack them when the trainer was told.
+  // Copies of result and input, for those who may lack them when it is reported.
   void Retain(Operation& op, bool with_input);
+  // Before what computed it goes, or is served.
+  static void Seal(Operation& op);
 
   Context& ctx_;
-  Attempts& attempts_;
   OpTable& table_;
-  SendQueue& queue_;
-  Membership& membership_;
+  transfer::Transfer& transfer_;
+  const Membership& membership_;
   // Of this view; bounds by what they depend on.
   using ScheduleKey = std::tuple<OpKind, Algorithm, std::uint8_t>;  // the last: the root
   std::map<ScheduleKey, std::shared_ptr<const collective::Schedule>> schedules_;

@@ -286,9 +286,9 @@ bool Links::Keeps(PeerId to, const std::function<bool(const control::PeerMessage
   return stream != streams_.end() && std::any_of(stream->second.kept().begin(), stream->second.kept().end(), like);
 }
 
-bool Links::MustTell(PeerId other) const {
+bool Links::MustAcknowledge(PeerId other) const {
   const auto stream = streams_.find(other);
-  return stream != streams_.end() && stream->second.MustTell();
+  return stream != streams_.end() && stream->second.MustAcknowledge();
 }
 
 // ---------------------------------------------------------------------------------------------- frames

@@ -19,11 +19,11 @@
 #include <string>
 #include <vector>
 
-#include "daemon/agreement/attempts.h"
 #include "daemon/agreement/context.h"
 #include "daemon/links/control_stream.h"
 #include "daemon/links/lane_ledger.h"
 #include "daemon/links/mesh.h"
+#include "daemon/transfer/attempt.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
@@ -48,7 +48,7 @@ class Links {
   };
 
   // All outlive it.
-  Links(Context& ctx, const Attempts& attempts, Listener& listener)
+  Links(Context& ctx, const transfer::Attempts& attempts, Listener& listener)
       : ctx_(ctx), attempts_(attempts), listener_(listener), mesh_(ctx.self) {}
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
@@ -102,7 +102,7 @@ class Links {
   // Whether it may not have got a message like that yet.
   bool Keeps(PeerId to, const std::function<bool(const control::PeerMessage&)>& like) const;
   // It should learn what was taken before the next heartbeat is due.
-  bool MustTell(PeerId other) const;
+  bool MustAcknowledge(PeerId other) const;
   void OnLaneClosed(PeerId from, const control::LaneClosed& closed);
 
   // ---- frames on lanes
@@ -135,7 +135,7 @@ class Links {
   Severity LossSeverity() const { return ctx_.views.running() ? Severity::kWarning : Severity::kInfo; }
 
   Context& ctx_;
-  const Attempts& attempts_;
+  const transfer::Attempts& attempts_;
   Listener& listener_;
   links::Mesh mesh_;
   std::map<PeerId, links::ControlStream> streams_;

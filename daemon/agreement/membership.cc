@@ -66,7 +66,7 @@ void Membership::Freeze(Epoch epoch) {
 }
 
 void Membership::ActOnRequests() {
-  const std::optional<std::string> trouble = std::exchange(requested_, {});
+  const std::optional<std::string> trouble = ctx_.TakeRequest();
   if (trouble && ctx_.views.running()) RequestRecovery(*trouble);
 }
 

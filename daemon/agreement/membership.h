@@ -81,8 +81,7 @@ class Membership {
   void AccuseSilent();
   // For a loss or a fault seen here: freeze, tell the master and every member.
   void RequestRecovery(const std::string& reason);
-  // For data paths: acted on by ActOnRequests, after the event; the newest reason counts.
-  void RequestRecoveryLater(std::string reason) { requested_ = std::move(reason); }
+  // That the data path has asked for (Context::RequestRecoveryLater).
   void ActOnRequests();
   void SendReport(const std::string& reason);
 
@@ -132,7 +131,6 @@ class Membership {
   Beginning activated_;  // members switched to this prepared view
   Beginning first_;      // its first view, and where its channels began in it
   std::set<PeerId> lost_;
-  std::optional<std::string> requested_;  // to be acted on
   Departure departure_;
   bool forming_ = false;
 };

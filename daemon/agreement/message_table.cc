@@ -6,15 +6,6 @@
 
 namespace ringway::agreement {
 
-std::string ToString(const MessageName& name) {
-  return "message " + std::to_string(name.seq) + " of channel " + std::to_string(name.stream.channel.value) + ", tag " +
-         std::to_string(name.stream.tag);
-}
-
-MessageTable::~MessageTable() {
-  for (auto& [name, early] : early_) DropFrames(early);
-}
-
 // ---------------------------------------------------------------------------------------------- submitted here
 
 namespace {
@@ -51,6 +42,8 @@ Message& MessageTable::Add(buffers::Submission submission) {
   ++submitted_;
   Message& message = open_[name];
   message.name = name;
+  message.attempt.name = {.kind = SegmentKind::kMessage, .op = {stream.channel, name.seq}, .stream = stream};
+  message.attempt.buffers = submission.buffers;
   message.submission = std::move(submission);
   tokens_[message.submission.token] = name;
   return message;
@@ -66,30 +59,9 @@ Message* MessageTable::FindToken(std::uint64_t token) {
   return found == tokens_.end() ? nullptr : Find(found->second);
 }
 
-Message* MessageTable::FindAttempt(std::uint64_t attempt) {
-  const auto found = attempts_.find(attempt);
-  return found == attempts_.end() ? nullptr : Find(found->second);
-}
-
-void MessageTable::StopSending(const Message& message) {
-  const auto sending = sending_.find(message.other());
-  if (sending == sending_.end()) return;
-  sending->second.erase(message.name);
-  if (sending->second.empty()) sending_.erase(sending);
-}
-
-void MessageTable::SetAttempt(Message& message, std::uint64_t attempt) {
-  attempts_.erase(message.attempt);
-  message.attempt = attempt;
-  if (attempt == 0) return StopSending(message);
-  attempts_[attempt] = message.name;
-  if (message.sends()) sending_[message.other()].insert(message.name);
-}
-
 void MessageTable::Erase(const MessageName& name) {
   const auto found = open_.find(name);
   RINGWAY_CHECK(found != open_.end());
-  SetAttempt(found->second, 0);
   const auto token = tokens_.find(found->second.submission.token);
   if (token != tokens_.end() && token->second == name) tokens_.erase(token);
   open_.erase(found);
@@ -119,21 +91,14 @@ std::optional<EarlyMessage> MessageTable::TakeEarly(const MessageName& name) {
   const auto found = early_.find(name);
   if (found == early_.end()) return std::nullopt;
   std::optional<EarlyMessage> early = std::move(found->second);
-  found->second.frames.clear();
   EraseEarly(found);
   return early;
 }
 
 void MessageTable::EraseEarly(std::map<MessageName, EarlyMessage>::iterator early) {
-  DropFrames(early->second);
   const auto count = early_of_.find(PartnerOf(early->first.stream));
   if (--count->second == 0) early_of_.erase(count);
   early_.erase(early);
-}
-
-void MessageTable::DropFrames(EarlyMessage& early) {
-  for (const auto& [segment, frame] : early.frames) Unreserve(frame);
-  early.frames.clear();
 }
 
 void MessageTable::ForgetEarly(const MessageName& name) {
@@ -145,7 +110,7 @@ void MessageTable::EndViewsBelow(Epoch epoch) {
     const auto early = it++;
     early->second.ready.reset();
     if (early->second.epoch < epoch) {
-      DropFrames(early->second);
+      early->second.frames.clear();
       early->second.refused = false;
     }
     const EarlyMessage& left = early->second;
@@ -161,7 +126,7 @@ bool MessageTable::MoveTo(PeerId partner, Epoch epoch) {
   newest = epoch;
   for (auto& [name, early] : early_) {
     if (name.stream.from != partner || early.epoch >= epoch) continue;
-    DropFrames(early);
+    early.frames.clear();
     early.refused = false;
   }
   return true;
@@ -175,31 +140,6 @@ void MessageTable::ForgetPeer(PeerId partner) {
   std::erase_if(next_, [&](const auto& next) { return PartnerOf(next.first) == partner; });
   frames_of_.erase(partner);
   unsettled_.erase(partner);
-}
-
-std::uint64_t MessageTable::held_bytes(PeerId from) const {
-  const auto found = held_bytes_.find(from);
-  return found == held_bytes_.end() ? 0 : found->second;
-}
-
-std::uint64_t MessageTable::held_bytes() const {
-  std::uint64_t sum = 0;
-  for (const auto& [peer, bytes] : held_bytes_) sum += bytes;
-  return sum;
-}
-
-EarlyFrame MessageTable::Reserve(PeerId from, const SegmentHeader& header) {
-  const bool has_room = memory_ == nullptr || memory_->TryTake(MemoryUse::kEarly, header.payload_bytes);
-  if (!has_room) return {from, header, nullptr};
-  held_bytes_[from] += EarlyFrames::Cost(header);
-  return {from, header, std::make_shared<std::vector<std::byte>>(header.payload_bytes)};
-}
-
-void MessageTable::Unreserve(const EarlyFrame& frame) {
-  const auto held = held_bytes_.find(frame.from);
-  held->second -= EarlyFrames::Cost(frame.header);
-  if (held->second == 0) held_bytes_.erase(held);
-  if (memory_ != nullptr) memory_->Give(MemoryUse::kEarly, frame.payload->size());
 }
 
 void MessageTable::Settle(PeerId partner) {

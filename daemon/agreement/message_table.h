@@ -1,49 +1,29 @@
 // The messages of a peer, sends and recvs, by stream and number; and what its partners have said of messages that its
 // own trainer has not submitted yet.
 //
-// A stream is (sender, receiver, channel, tag). Message n of it is the n-th send of the one and the n-th recv of the
-// other, so no number travels before the message does.
-//
 // Bounded: streams by kStreamsMax; what a partner may say in advance by kEarlyMax; and messages that ended before the
 // partner's trainer submitted them, which the partner keeps until then, by kUnsettledMax.
 //
 // Pure bookkeeping; point_to_point.h decides. Ownership: its.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
-#include <set>
-#include <string>
 
-#include "daemon/agreement/early_frames.h"
 #include "daemon/buffers/submission.h"
-#include "daemon/collective/executor.h"
+#include "daemon/transfer/attempt.h"
+#include "daemon/transfer/early_frames.h"
+#include "daemon/transfer/message_name.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
-#include "proto/memory_budget.h"
 #include "proto/result.h"
-#include "proto/segment_header.h"
 
 namespace ringway::agreement {
 
-struct StreamName {
-  PeerId from;
-  PeerId to;
-  ChannelId channel;
-  std::uint32_t tag = 0;
-  friend constexpr auto operator<=>(const StreamName&, const StreamName&) = default;
-};
-struct MessageName {
-  StreamName stream;
-  std::uint64_t seq = 0;  // from 1
-  friend constexpr auto operator<=>(const MessageName&, const MessageName&) = default;
-};
-// "message 3 of channel 0, tag 7"
-std::string ToString(const MessageName& name);
+using transfer::MessageName;
+using transfer::StreamName;
 
 // What the receiver takes, in the view in force.
 struct MessageOffer {
@@ -51,21 +31,18 @@ struct MessageOffer {
   DType dtype = DType::kU8;
 };
 
-// One that this peer's trainer has submitted and has not been told the outcome of.
+// One that this peer's trainer has submitted, and whose outcome is not reported yet.
 struct Message {
   MessageName name;
   buffers::Submission submission;
   std::optional<TimePoint> deadline;
   TimePoint since{};
-  TimePoint staged_at{};                           // when the last of its input came
-  std::unique_ptr<collective::Executor> executor;  // of the attempt that runs; else null
-  std::uint64_t attempt = 0;                       // its number; 0: none runs
-  bool asked = false;                              // sender: the receiver is asked to end it
-  std::optional<MessageOffer> ready;               // sender: the receiver has submitted it, and said so in this view
-  bool wanted = false;                             // sender: the same, in any view
-  bool begun = false;                              // receiver: some of it has come in this attempt
-  std::uint64_t eager_cost = 0;                    // sender: what it takes of its receiver's window
-  std::uint64_t wire_bytes = 0;
+  TimePoint staged_at{};  // when the last of its input came
+  transfer::Attempt attempt;
+  bool asked = false;                 // sender: the receiver is asked to end it
+  std::optional<MessageOffer> ready;  // sender: the receiver has submitted it, and said so in this view
+  bool wanted = false;                // sender: the same, in any view
+  bool begun = false;                 // receiver: some of it has come in this attempt
   std::uint32_t retries = 0;
 
   bool sends() const { return submission.descriptor.kind == OpKind::kSend; }
@@ -75,7 +52,7 @@ struct Message {
   // Whether it waits for the other trainer to submit its end, as far as is known here.
   bool awaits_other() const { return sends() ? !wanted : !begun; }
   // Whether it can do nothing else meanwhile: a small send goes ahead, and may be forgotten.
-  bool needs_other() const { return awaits_other() && eager_cost == 0; }
+  bool needs_other() const { return awaits_other() && attempt.eager_bytes.empty(); }
   // Whether it needs time alone, for both ends are submitted and its input is there.
   bool runs() const { return !awaits_other() && is_staged(); }
   // Whether its trainer has copied no more of its input for so long.
@@ -85,11 +62,11 @@ struct Message {
 // What is known of a message before the trainer here has submitted it; of one that it has, frames of later views.
 struct EarlyMessage {
   std::optional<MessageOffer> ready;
-  bool wanted = false;                         // sender: the receiver has submitted it
-  std::optional<Status> failed;                // how it has ended
-  Epoch epoch;                                 // receiver: of the frames
-  std::map<std::uint32_t, EarlyFrame> frames;  // by segment
-  bool refused = false;                        // there was no room for one of them
+  bool wanted = false;                                   // sender: the receiver has submitted it
+  std::optional<Status> failed;                          // how it has ended
+  Epoch epoch;                                           // receiver: of the frames
+  std::map<std::uint32_t, transfer::EarlyFrame> frames;  // by segment
+  bool refused = false;                                  // there was no room for one of them
 };
 
 class MessageTable {
@@ -98,9 +75,7 @@ class MessageTable {
   static constexpr std::size_t kEarlyMax = 2048;        // a partner
   static constexpr std::uint64_t kUnsettledMax = 1024;  // a partner
 
-  // `memory`: of early frames; outlives this; null: no limit.
-  MessageTable(PeerId self, MemoryShare* memory) : self_(self), memory_(memory) {}
-  ~MessageTable();
+  explicit MessageTable(PeerId self) : self_(self) {}
   MessageTable(const MessageTable&) = delete;
   MessageTable& operator=(const MessageTable&) = delete;
 
@@ -111,9 +86,6 @@ class MessageTable {
   Message& Add(buffers::Submission submission);
   Message* Find(const MessageName& name);
   Message* FindToken(std::uint64_t token);
-  Message* FindAttempt(std::uint64_t attempt);
-  // REQUIRES: it is open.
-  void SetAttempt(Message& message, std::uint64_t attempt);
   void Erase(const MessageName& name);
   // It was submitted here, and has ended.
   bool IsOver(const MessageName& name) const;
@@ -121,15 +93,12 @@ class MessageTable {
   std::uint64_t submitted() const { return submitted_; }
   std::map<MessageName, Message>& open() { return open_; }
   const std::map<MessageName, Message>& open() const { return open_; }
-  // Sends with an attempt, by receiver.
-  const std::map<PeerId, std::set<MessageName>>& sending() const { return sending_; }
 
   // ---- not submitted here
   EarlyMessage* FindEarly(const MessageName& name);
   // Null if the partner has said too much. REQUIRES: it is not submitted.
   EarlyMessage* MakeEarly(const MessageName& name);
-  std::optional<EarlyMessage> TakeEarly(const MessageName& name);  // with its frames' memory: give it back by Drop
-  void DropFrames(EarlyMessage& early);
+  std::optional<EarlyMessage> TakeEarly(const MessageName& name);
   void ForgetEarly(const MessageName& name);
   // Nothing of an earlier view is ready; frames of views below `epoch` are dropped.
   void EndViewsBelow(Epoch epoch);
@@ -137,11 +106,6 @@ class MessageTable {
   bool MoveTo(PeerId partner, Epoch epoch);
   // A partner is no member any more.
   void ForgetPeer(PeerId partner);
-  // Of frames that are held, or being read, for messages of this sender.
-  std::uint64_t held_bytes(PeerId from) const;
-  std::uint64_t held_bytes() const;
-  EarlyFrame Reserve(PeerId from, const SegmentHeader& header);
-  void Unreserve(const EarlyFrame& frame);
 
   // ---- ended here before the partner's trainer has submitted them
   void AddUnsettled(PeerId partner) { ++unsettled_[partner]; }
@@ -151,19 +115,14 @@ class MessageTable {
 
  private:
   void EraseEarly(std::map<MessageName, EarlyMessage>::iterator early);
-  void StopSending(const Message& message);
 
   const PeerId self_;
-  MemoryShare* const memory_;
   std::uint64_t submitted_ = 0;
   std::map<StreamName, std::uint64_t> next_;  // number of the next submission here; absent: 1
   std::map<MessageName, Message> open_;
   std::map<std::uint64_t, MessageName> tokens_;
-  std::map<std::uint64_t, MessageName> attempts_;  // of those that run
-  std::map<PeerId, std::set<MessageName>> sending_;
   std::map<MessageName, EarlyMessage> early_;
   std::map<PeerId, std::size_t> early_of_;
-  std::map<PeerId, std::uint64_t> held_bytes_;
   std::map<PeerId, Epoch> frames_of_;  // the newest view of which a partner has sent frames in advance
   std::map<PeerId, std::uint64_t> unsettled_;
 };

@@ -67,13 +67,13 @@ control::PeerMessage FetchMessage(Epoch epoch, const OpName& name) {
   return message;
 }
 
-control::PeerMessage AgainMessage(Epoch epoch, const OpName& name, const collective::Executor::Wanted& wanted) {
+control::PeerMessage ResendMessage(Epoch epoch, const OpName& name, const collective::Executor::Wanted& wanted) {
   control::PeerMessage message;
-  control::Again& again = *message.mutable_again();
-  SetName(again, epoch, name);
-  again.set_step(wanted.step);
-  again.set_chunk(wanted.chunk);
-  again.set_segment(wanted.segment);
+  control::Resend& resend = *message.mutable_resend();
+  SetName(resend, epoch, name);
+  resend.set_step(wanted.step);
+  resend.set_chunk(wanted.chunk);
+  resend.set_segment(wanted.segment);
   return message;
 }
 
@@ -84,17 +84,17 @@ control::OpReport ReportOf(const Operation& op, Epoch epoch) {
   report.set_update_view(op.is_update());
   if (op.is_update()) SeqsTo(op.next_seqs, *report.mutable_next_seq());
   const bool durable = op.has_outcome() || (RINGWAY_MUTANT(kMarkDurableByVerdict) && op.fetching);
-  report.set_stage(op.stage == Stage::kReported ? control::OP_STAGE_REPORTED
-                   : durable                    ? control::OP_STAGE_COMPLETE
-                   : op.has_part                ? control::OP_STAGE_PART
-                                                : control::OP_STAGE_RUNNING);
+  report.set_stage(op.is_reported() ? control::OP_STAGE_REPORTED
+                   : durable        ? control::OP_STAGE_COMPLETE
+                   : op.has_part    ? control::OP_STAGE_PART
+                                    : control::OP_STAGE_RUNNING);
   if (!durable) {
-    report.set_cancel(op.cancel);
-    report.set_mismatch(op.mismatch);
-    report.set_partner_lost(op.partner_lost);
-    report.set_overdue(op.overdue);
-    if (op.hung_in == epoch) {
-      for (const PeerId peer : op.hung_for) report.add_hung_for(peer.value);
+    report.set_cancel(op.obstacles.cancel);
+    report.set_mismatch(op.obstacles.mismatch);
+    report.set_partner_lost(op.obstacles.partner_lost);
+    report.set_overdue(op.obstacles.overdue);
+    if (op.obstacles.hung_in == epoch) {
+      for (const PeerId peer : op.obstacles.hung_for) report.add_hung_for(peer.value);
     }
     if (!op.has_part) return report;
   }
@@ -106,6 +106,29 @@ control::OpReport ReportOf(const Operation& op, Epoch epoch) {
   }
   report.set_prepared_epoch(op.outcome.prepared.value);
   return report;
+}
+
+Complete CompleteOf(const Operation& op) {
+  const bool ok = op.outcome.code == Code::kOk;
+  Complete complete;
+  complete.token = op.submission.token;
+  complete.text = op.outcome.text;
+  complete.contributors = op.outcome.contributors;
+  complete.channel = op.name.channel;
+  complete.outcome.code = op.outcome.code;
+  complete.outcome.epoch = op.outcome.epoch.value;
+  complete.outcome.sequence = op.name.seq;
+  complete.outcome.wire_bytes = op.attempt.wire_bytes;
+  complete.outcome.retries = op.retries;
+  complete.outcome.algorithm = op.algorithm;
+  complete.outcome.error_bound = static_cast<float>(op.error_bound);
+  // Of the agreed outcome alone: a rank that reports it in a later view says the same.
+  complete.outcome.update_waits = ok && !op.is_update() && op.outcome.prepared > op.outcome.epoch ? 1 : 0;
+  complete.collective = op.submission.descriptor.kind;
+  complete.bytes = op.output_bytes();
+  complete.codec = op.submission.descriptor.codec;
+  complete.submitted = op.waiting.since;
+  return complete;
 }
 
 }  // namespace ringway::agreement

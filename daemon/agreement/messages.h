@@ -17,8 +17,10 @@ Result<Descriptor> DescriptorFrom(const control::Ready& ready);
 control::PeerMessage ReadyMessage(Epoch epoch, const OpName& name, const Descriptor& descriptor);
 control::PeerMessage DoneMessage(Epoch epoch, const OpName& name);
 control::PeerMessage FetchMessage(Epoch epoch, const OpName& name);
-control::PeerMessage AgainMessage(Epoch epoch, const OpName& name, const collective::Executor::Wanted& wanted);
-// What a peer in the view of this epoch reports of an operation.
+control::PeerMessage ResendMessage(Epoch epoch, const OpName& name, const collective::Executor::Wanted& wanted);
+// What a peer in the view of this epoch reports of an operation to the master.
 control::OpReport ReportOf(const Operation& op, Epoch epoch);
+// What its trainer gets, but for the rank. REQUIRES: it has its outcome.
+Complete CompleteOf(const Operation& op);
 
 }  // namespace ringway::agreement

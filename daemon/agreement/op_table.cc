@@ -18,10 +18,10 @@ Operation* OpTable::FindToken(std::uint64_t token) {
   return found == tokens_.end() ? nullptr : Find(found->second);
 }
 
-void OpTable::OnTold(const Operation& op) {
+void OpTable::OnReported(const Operation& op) {
   const auto found = tokens_.find(op.submission.token);
   if (found != tokens_.end() && found->second == op.name) tokens_.erase(found);
-  --untold_;
+  --pending_;
   updates_open_ -= op.is_update();
 }
 
@@ -30,10 +30,11 @@ Operation& OpTable::Add(Submission submission) {
   const OpName name{submission.channel(), channel.next++};
   Operation& op = ops_[name];
   op.name = name;
-  op.buffers = submission.buffers;
+  op.attempt.buffers = submission.buffers;
+  op.attempt.name = {.op = name, .priority = submission.spec.priority};
   op.submission = std::move(submission);
   tokens_[op.submission.token] = name;
-  ++untold_;
+  ++pending_;
   updates_open_ += op.is_update();
   with_codec_ += op.submission.descriptor.codec != Codec::kNone;
   return op;
@@ -158,12 +159,12 @@ bool OpTable::AllHold(const Operation& op, const View& view) const {
 
 bool OpTable::IsFinished(const Operation& op, const View& view) const {
   const bool kept = !(RINGWAY_MUTANT(kDropSmall) && op.is_retained());
-  return op.stage == Stage::kReported && (!kept || AllHold(op, view));
+  return op.is_reported() && (!kept || AllHold(op, view));
 }
 
 void OpTable::Forget(const OpName& name) {
   const Operation& op = ops_.at(name);
-  RINGWAY_CHECK(op.stage == Stage::kReported);
+  RINGWAY_CHECK(op.is_reported());
   retained_bytes_ -= op.retained_bytes();
   with_codec_ -= op.submission.descriptor.codec != Codec::kNone;
   Channel& channel = channels_[name.channel];

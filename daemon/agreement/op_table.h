@@ -7,6 +7,7 @@
 // got on here. Nobody walks all operations for one segment, acknowledgement or submission.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -27,17 +28,28 @@ class OpTable {
   const std::map<OpName, Operation>& ops() const { return ops_; }
   Operation* Find(const OpName& name);
   Operation* FindToken(std::uint64_t token);
+  // The next one of its channel that has no outcome; null: it is not submitted.
+  Operation* NextOf(ChannelId channel) { return Find({channel, CompleteUpto(channel) + 1}); }
+  bool IsNext(const OpName& name) const { return CompleteUpto(name.channel) + 1 == name.seq; }
 
-  // Of operations that were told there may be many, retained ones.
-  std::uint64_t untold() const { return untold_; }
+  void SetDeadline(Operation& op, TimePoint deadline) {
+    op.waiting.deadline = deadline;
+    next_deadline_ = std::min(next_deadline_, deadline);
+  }
+  // The earliest that was set since the last call of ForgetDeadlines: it may be over.
+  TimePoint next_deadline() const { return next_deadline_; }
+  void ForgetDeadlines() { next_deadline_ = TimePoint::max(); }
+
+  // Operations that are not reported. Of those that are there may be many, retained ones.
+  std::uint64_t pending() const { return pending_; }
   // Whether any of these is no UpdateView.
-  bool moves_data() const { return untold_ > updates_open_; }
-  // Whether an UpdateView is submitted and not told.
+  bool moves_data() const { return pending_ > updates_open_; }
+  // Whether an UpdateView is submitted and not reported.
   bool update_is_open() const { return updates_open_ > 0; }
   // Whether any operation has a codec.
   bool any_codec() const { return with_codec_ > 0; }
-  // REQUIRES: op.told has just been set.
-  void OnTold(const Operation& op);
+  // REQUIRES: it has just been.
+  void OnReported(const Operation& op);
 
   // The operation gets the next sequence number of its channel.
   Operation& Add(Submission submission);
@@ -96,9 +108,10 @@ class OpTable {
   static void Extend(std::uint64_t& upto, std::set<std::uint64_t>& beyond, std::uint64_t seq);
 
   std::map<OpName, Operation> ops_;
-  std::map<std::uint64_t, OpName> tokens_;  // of those that are not told
+  std::map<std::uint64_t, OpName> tokens_;  // of those that are not reported
   std::set<OpName> due_;
-  std::uint64_t untold_ = 0;
+  TimePoint next_deadline_ = TimePoint::max();
+  std::uint64_t pending_ = 0;
   std::uint64_t updates_open_ = 0;
   std::uint64_t with_codec_ = 0;
   std::map<ChannelId, Channel> channels_;

@@ -7,25 +7,25 @@ namespace ringway::agreement {
 OpWork::Done OpWork::Do(Operation& op) {
   if (!ctx_.views.running()) return Done::kNothing;
   if (op.has_outcome()) frames_.Forget(op);  // it needed none of them
-  if (op.telling) return Deliver(op);
-  if (op.stage != Stage::kRunning || !op.executor) return Done::kNothing;
+  if (op.stage == Stage::kDelivering) return Deliver(op);
+  if (!op.is_running()) return Done::kNothing;
   if (!op.fetching) DoInput(op);
   Spend(frames_.Feed(op, slice_left_));
-  frames_.AskAgain(op);
+  frames_.RequestResends(op);
   return op.is_computed() ? Done::kComputed : Done::kNothing;
 }
 
 void OpWork::DoInput(Operation& op) {
-  Spend(op.buffers->Stage(slice_left_));
-  op.executor->InputReady(op.buffers->input_ready());
-  if (slice_left_ > 0) Spend(op.executor->Work(slice_left_));
+  Spend(op.attempt.buffers->Stage(slice_left_));
+  op.attempt.executor().InputReady(op.attempt.buffers->input_ready());
+  if (slice_left_ > 0) Spend(op.attempt.executor().Work(slice_left_));
 }
 
 // A failure has no result.
 OpWork::Done OpWork::Deliver(Operation& op) {
   if (op.outcome.code == Code::kOk) {
-    Spend(op.buffers->Deliver(op.output_bytes(), slice_left_));
-    if (op.buffers->final_upto() < op.output_bytes()) return Done::kNothing;
+    Spend(op.attempt.buffers->Deliver(op.output_bytes(), slice_left_));
+    if (op.attempt.buffers->final_upto() < op.output_bytes()) return Done::kNothing;
   }
   return Done::kDelivered;
 }
@@ -40,10 +40,10 @@ void OpWork::Keep(const Operation& op) {
 
 bool OpWork::HasLeft(const Operation& op) const {
   if (!ctx_.views.running()) return false;
-  if (op.stage == Stage::kComplete) return op.telling;
-  if (op.stage != Stage::kRunning || !op.executor) return false;
-  const bool stages = !op.fetching && op.buffers->can_stage();
-  return stages || op.executor->has_work() || frames_.Holds(op);
+  if (op.stage == Stage::kDelivering) return true;
+  if (!op.is_running()) return false;
+  const bool stages = !op.fetching && op.attempt.buffers->can_stage();
+  return stages || op.attempt.executor().has_work() || frames_.Holds(op);
 }
 
 OpName OpWork::Next() {

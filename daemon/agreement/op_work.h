@@ -2,7 +2,7 @@
 //
 //   own input     into the copy that others get (one_shot), and into the sums that wait for it
 //   early frames  what came before their operation was submitted here
-//   result        delivered to the trainer, where a copy is retained; then it is told
+//   result        delivered to the trainer, where a copy is retained; then it is reported
 //
 // Whatever makes such work possible calls Do, which does what the slice has left, and Keep, which keeps the rest; the
 // slice begins anew with each Refill. So between two of those no more than one slice is done, however many events there
@@ -17,7 +17,7 @@
 #include <set>
 
 #include "daemon/agreement/context.h"
-#include "daemon/agreement/frames_in.h"
+#include "daemon/agreement/op_frames.h"
 #include "daemon/agreement/operation.h"
 #include "proto/ids.h"
 
@@ -26,7 +26,7 @@ namespace ringway::agreement {
 class OpWork {
  public:
   // Both outlive it.
-  OpWork(Context& ctx, FramesIn& frames) : ctx_(ctx), frames_(frames), slice_left_(ctx.options.slice_bytes) {}
+  OpWork(Context& ctx, OpFrames& frames) : ctx_(ctx), frames_(frames), slice_left_(ctx.options.slice_bytes) {}
   OpWork(const OpWork&) = delete;
   OpWork& operator=(const OpWork&) = delete;
 
@@ -52,7 +52,7 @@ class OpWork {
   void Spend(std::uint64_t bytes) { slice_left_ -= std::min(slice_left_, bytes); }
 
   Context& ctx_;
-  FramesIn& frames_;
+  OpFrames& frames_;
   std::set<OpName> names_;  // operations with copies or sums to do
   OpName cursor_;
   std::uint64_t slice_left_;  // until the next Refill

@@ -1,9 +1,11 @@
 // One operation at one rank, from its trainer's submission until every member holds its outcome.
 //
-//              Submit              all segments           trainer told          every member holds it
-//   (absent) ---------> queued/running ---------> complete ---------> reported ---------> finished (forgotten)
-//                          ^    |  freeze            |
-//                          +----+  retry             +-- an error outcome takes the same way, without bytes
+//          Submit               all segments            all hold it, or a copy stays here
+//   (absent) ---> queued/running ----------> complete ------------------------------> delivering
+//                    ^    |  freeze             |  an error outcome: at once             | the trainer has the result
+//                    +----+  retry              +----------------------------> reported <+
+//                                                            every member holds it |
+//                                                                                  +--> finished (forgotten)
 //
 // Operations up to the plan's retained_bytes_max are computed in the daemon's own memory, which is the retained copy;
 // larger ones in the trainer's result region, and they are reported only when every member holds them.
@@ -23,21 +25,18 @@
 #include <vector>
 
 #include "daemon/agreement/peer_values.h"
-#include "daemon/agreement/ready_index.h"
 #include "daemon/agreement/view.h"
 #include "daemon/buffers/feedback.h"
-#include "daemon/buffers/op_buffers.h"
-#include "daemon/collective/executor.h"
+#include "daemon/transfer/attempt.h"
 
 namespace ringway::agreement {
-
-using buffers::OpBuffers;
 
 // A finished result travels by no schedule: holder and lacking rank may have computed it in different ways.
 constexpr Algorithm kFetchedAs = Algorithm::kRing;
 constexpr std::uint32_t kNotAlone = 2;  // world size for executors that only copy
 
-enum class Stage : std::uint8_t { kQueued, kRunning, kComplete, kReported };
+// In this order.
+enum class Stage : std::uint8_t { kQueued, kRunning, kComplete, kDelivering, kReported };
 
 // How an operation ended, the same on every rank.
 struct Outcome {
@@ -48,45 +47,45 @@ struct Outcome {
   Epoch prepared;                    // the agreed minimum
 };
 
+// What keeps an operation from being done as it was submitted: the master decides what becomes of it.
+struct Obstacles {
+  bool cancel = false;  // its trainer has given it up
+  std::string mismatch;
+  std::string partner_lost;      // it cannot be done without a peer that is gone, and why
+  std::string overdue;           // its deadline has passed: whom it waited for
+  Epoch hung_in;                 // in this view it has waited for as long as the group allows ...
+  std::vector<PeerId> hung_for;  // ... for these
+};
+
+struct Waiting {
+  TimePoint since{};      // submitted
+  TimePoint staged_at{};  // when the last of its input came
+  std::optional<TimePoint> deadline;
+  Duration next_word{};  // at this age the log says that it waits
+};
+
 struct Operation {
   OpName name;
   Submission submission;
   Stage stage = Stage::kQueued;
   collective::Shape shape;  // in the view of the newest attempt, or of the outcome that is fetched
-  bool told = false;        // the trainer has its completion (it stays reported until finished)
   bool fetching = false;    // committed by verdict; the bytes come from a holder
   bool has_part = false;    // of a result that is not shared: its own, in outcome.epoch; others may lack theirs
-  bool cancel = false;
-  std::string mismatch;
-  std::string partner_lost;      // it cannot be done without a peer that is gone, and why
-  std::string overdue;           // its deadline has passed: whom it waited for
-  Epoch hung_in;                 // in this view it has waited for as long as the group allows ..
-  std::vector<PeerId> hung_for;  // .. for these
-  std::optional<TimePoint> deadline;
-  TimePoint since{};      // submitted
-  TimePoint staged_at{};  // .. or more of its input was there, last
-  Duration next_word{};   // at this age the log says that it waits
+  Obstacles obstacles;
+  Waiting waiting;
 
-  std::unique_ptr<ReadyReporter> reporter;         // of the executor
-  std::unique_ptr<collective::Executor> executor;  // while running
-  std::uint64_t attempt = 0;
-  collective::ResultSeal seal;  // of a result in its trainer's memory, once its executor is gone
-  // What it works on: the submission's, or a staged copy of them that is retained for the others. That has a copy of
-  // the input, too, where a rank can be done before the others have its input (one_shot).
-  std::shared_ptr<OpBuffers> buffers;
+  // Its buffers are the submission's, or a staged copy of them that is retained for the others. That has a copy of the
+  // input, too, where a rank can be done before the others have its input (one_shot).
+  transfer::Attempt attempt;
   std::shared_ptr<buffers::FeedbackBuffers> feedback;  // what the submission's are, with error feedback
-  bool telling = false;                                // complete, and to be told as soon as its result is delivered
-  std::set<PeerId> ready;                              // senders' view: who has submitted it too
-  std::optional<TimePoint> ready_due;                  // receivers' view: when its senders are told; nothing: they are
-  std::set<PeerId> receivers;                     // where not all hear from all: to whom it sends, who have to be ready
-  std::map<PeerId, std::uint64_t> unready_bytes;  // sent to peers that were not ready
-  std::set<PeerId> holders;                       // who is known to hold the result
-  std::optional<PeerId> done_after;               // the root that collects it: before that, nobody has done its part
+  std::optional<TimePoint> ready_due;  // receivers' view: when its senders get READY; nothing: they have got it
+  std::set<PeerId> receivers;          // where not all hear from all: to whom it sends, who have to be ready
+  std::set<PeerId> holders;            // who is known to hold the result
+  std::optional<PeerId> done_after;    // the root that collects it: before that, nobody has done its part
 
   Outcome outcome;        // of a complete or reported operation; of others what it will be, if they fetch it or have
                           // their part
   ChannelSeqs next_seqs;  // of an update_view: where channels stand after it, as of the newest attempt
-  std::uint64_t wire_bytes = 0;
   std::uint32_t retries = 0;
   Algorithm algorithm = Algorithm::kRing;  // of the newest attempt that was computed here
   double error_bound = 0;                  // of the same
@@ -100,11 +99,11 @@ struct Operation {
     return !is_update() && shape.shared && output_bytes() <= plan.small_bytes_max;
   }
   // With a root, or with counts, a rank may have nothing to receive. It is not done before those that it sends to have
-  // said that they do the same operation: so, from neighbour to neighbour, all agree before any trainer is told.
-  // REQUIRES: it has an executor.
+  // said that they do the same operation: so, from neighbour to neighbour, all agree before it is reported anywhere.
+  // REQUIRES: its attempt is live.
   bool is_computed() const {
-    return executor->complete() && !has_part && mismatch.empty() &&
-           std::includes(ready.begin(), ready.end(), receivers.begin(), receivers.end()) &&
+    return attempt.executor().complete() && !has_part && obstacles.mismatch.empty() &&
+           std::includes(attempt.ready_peers.begin(), attempt.ready_peers.end(), receivers.begin(), receivers.end()) &&
            (!done_after || holders.contains(*done_after));
   }
   // Chunks that its result is fetched in (collective::FetchSchedule). REQUIRES: it has its outcome, or fetches it.
@@ -120,12 +119,13 @@ struct Operation {
     if (layout == nullptr || other.value >= layout->counts.size()) return descriptor;  // it runs in no such view
     return collective::DescriptorWith(descriptor, *layout, self, other);
   }
-  bool has_outcome() const { return stage == Stage::kComplete || stage == Stage::kReported; }
-  // Whether its result stays here for those who lack it when its trainer is told.
-  bool is_retained() const { return !buffers->trainer_writes_output(); }
-  std::uint64_t retained_bytes() const { return is_retained() ? buffers->output_bytes_max() : 0; }
+  // Whether it computes, or fetches, here and now.
+  bool is_running() const { return stage == Stage::kRunning && attempt.live(); }
+  bool has_outcome() const { return stage >= Stage::kComplete; }
+  bool is_reported() const { return stage == Stage::kReported; }
+  // Whether its result stays here for those who lack it when it is reported.
+  bool is_retained() const { return !attempt.buffers->trainer_writes_output(); }
+  std::uint64_t retained_bytes() const { return is_retained() ? attempt.buffers->output_bytes_max() : 0; }
 };
-
-inline Turn TurnOf(const Operation& op) { return {op.submission.spec.priority, op.name}; }
 
 }  // namespace ringway::agreement

@@ -18,7 +18,9 @@ std::uint32_t WireMs(Duration time) {
       std::min<std::int64_t>(time.count() / 1000, std::numeric_limits<std::uint32_t>::max()));
 }
 
-bool IsStaging(const Operation& op) { return !op.has_outcome() && op.buffers->input_ready() < op.input_bytes(); }
+bool IsStaging(const Operation& op) {
+  return !op.has_outcome() && op.attempt.buffers->input_ready() < op.input_bytes();
+}
 
 std::int64_t Ms(Duration time) { return time.count() / 1000; }
 
@@ -29,7 +31,7 @@ std::int64_t Ms(Duration time) { return time.count() / 1000; }
 std::string OperationWatch::WaitsFor(const Operation& op) const {
   std::string names;
   for (const PeerId member : ctx_.view().members) {
-    if (member == ctx_.self || op.ready.contains(member) || op.holders.contains(member)) continue;
+    if (member == ctx_.self || op.attempt.ready_peers.contains(member) || op.holders.contains(member)) continue;
     if (stragglers_.Has(member, op.name)) continue;
     names += (names.empty() ? "" : ",") + ctx_.NameOf(member);
   }
@@ -38,14 +40,14 @@ std::string OperationWatch::WaitsFor(const Operation& op) const {
 }
 
 void OperationWatch::OnView() {
-  watchdog_.OnView(ctx_.now);
+  ctx_.watchdog.OnView(ctx_.now);
   stragglers_.OnView(ctx_.view(), ctx_.now);
 }
 
 void OperationWatch::Heard(PeerId from, const control::PeerHeartbeat& heartbeat, bool early) {
-  watchdog_.Heard(from, {.still = std::chrono::milliseconds(heartbeat.still_ms()),
-                         .patience = std::chrono::milliseconds(heartbeat.patience_ms()),
-                         .next = SeqsFrom(heartbeat.next_seq())});
+  ctx_.watchdog.Heard(from, {.still = std::chrono::milliseconds(heartbeat.still_ms()),
+                             .patience = std::chrono::milliseconds(heartbeat.patience_ms()),
+                             .next = SeqsFrom(heartbeat.next_seq())});
   if (early) return;
   Progress theirs{.next = SeqsFrom(heartbeat.next_seq()),
                   .messages = heartbeat.messages(),
@@ -76,7 +78,7 @@ void OperationWatch::Describe(control::PeerHeartbeat& heartbeat) const {
   heartbeat.set_messages_stall(
       AnyMessage([this](const Message& message) { return message.stalls(ctx_.view().plan.detect, ctx_.now); }));
   heartbeat.set_still_ms(WireMs(StillFor()));
-  heartbeat.set_patience_ms(WireMs(watchdog_.patience()));
+  heartbeat.set_patience_ms(WireMs(ctx_.watchdog.patience()));
 }
 
 void OperationWatch::Describe(control::MessageWaits& waits) const {
@@ -96,38 +98,39 @@ void OperationWatch::Describe(control::MessageWaits& waits) const {
 }
 
 void OperationWatch::Tick() {
-  if (ctx_.now < next_look_) return;
+  if (ctx_.now < next_look_ && ctx_.now < table_.next_deadline()) return;
+  table_.ForgetDeadlines();
   next_look_ = ctx_.now + ctx_.view().plan.heartbeat;
   waits_.clear();
   bool said = false;
   std::string overdue;
   for (auto& [name, op] : table_.ops()) {
     if (op.has_outcome()) continue;
-    const Duration age = ctx_.now - op.since;
+    const Duration age = ctx_.now - op.waiting.since;
     if (waits_.empty() && age > std::min(kShownAge, ctx_.view().plan.detect))
       waits_ = ToString(name) + " for " + WaitsFor(op);
-    if (!said && age > std::max(op.next_word, ctx_.view().plan.detect)) {
+    if (!said && age > std::max(op.waiting.next_word, ctx_.view().plan.detect)) {
       said = true;  // the oldest speaks for all
-      op.next_word = 2 * age;
+      op.waiting.next_word = 2 * age;
       ctx_.AddNote(
           "operation_waits",
           {{"epoch", ToString(ctx_.view().epoch)}, {"op", ToString(name)}, {"age_ms", Ms(age)}, {"for", WaitsFor(op)}},
           Severity::kWarning);
     }
-    if (!op.overdue.empty() || !op.deadline) continue;
-    if (ctx_.now < *op.deadline) {
-      WatchBy(op.deadline);
+    if (!op.obstacles.overdue.empty() || !op.waiting.deadline) continue;
+    if (ctx_.now < *op.waiting.deadline) {
+      table_.SetDeadline(op, *op.waiting.deadline);
       continue;
     }
-    op.overdue = ctx_.NameOf(ctx_.self) + " has waited " + std::to_string(Ms(age)) + " ms for operation " +
-                 ToString(name) + ", last for " + WaitsFor(op);
-    overdue = op.overdue;
+    op.obstacles.overdue = ctx_.NameOf(ctx_.self) + " has waited " + std::to_string(Ms(age)) + " ms for operation " +
+                           ToString(name) + ", last for " + WaitsFor(op);
+    overdue = op.obstacles.overdue;
   }
   LookAtMessages();
   if (!overdue.empty() && ctx_.views.installed()) {
     ctx_.views.running() ? membership_.RequestRecovery(overdue) : membership_.SendReport(overdue);
   }
-  if (ctx_.views.running()) BarkIfStuck();
+  if (ctx_.views.running()) FireIfStuck();
   if (ctx_.views.running()) BlameTheHung();
 }
 
@@ -172,9 +175,9 @@ std::string OperationWatch::BlameForOperations() {
       return member != ctx_.self && stragglers_.HoldsUp(name, member, ctx_.view().hung, ctx_.now);
     });
     if (hung.empty()) continue;
-    op.hung_for = std::move(hung);
-    op.hung_in = ctx_.view().epoch;
-    why = SilentFor(op.hung_for.front()) + "operation " + ToString(name) + " waits for it";
+    op.obstacles.hung_for = std::move(hung);
+    op.obstacles.hung_in = ctx_.view().epoch;
+    why = SilentFor(op.obstacles.hung_for.front()) + "operation " + ToString(name) + " waits for it";
   }
   return why;
 }
@@ -205,24 +208,24 @@ std::string OperationWatch::SilentFor(PeerId peer) const {
 Duration OperationWatch::StillFor() const {
   const auto is_staging = [](const auto& entry) { return IsStaging(entry.second); };
   if (std::any_of(table_.ops().begin(), table_.ops().end(), is_staging)) return {};
-  return watchdog_.StillFor(ctx_.now);
+  return ctx_.watchdog.StillFor(ctx_.now);
 }
 
 ChannelSeqs OperationWatch::SubmittedSeqs() const {
   ChannelSeqs next = table_.NextSeqs();
   if (RINGWAY_MUTANT(kTrustStaging)) return next;
   for (const auto& [name, op] : table_.ops()) {
-    const bool stalled = IsStaging(op) && ctx_.now - op.staged_at > ctx_.view().plan.detect;
+    const bool stalled = IsStaging(op) && ctx_.now - op.waiting.staged_at > ctx_.view().plan.detect;
     if (stalled) next[name.channel] = std::min(next[name.channel], name.seq);
   }
   return next;
 }
 
-void OperationWatch::BarkIfStuck() {
+void OperationWatch::FireIfStuck() {
   const Duration still = StillFor();
   if (still == Duration::zero()) return;
   for (const auto& [name, op] : table_.ops()) {
-    if (op.told || !watchdog_.IsStuck(name, ctx_.view().members, ctx_.self, ctx_.now)) continue;
+    if (op.is_reported() || !ctx_.watchdog.IsStuck(name, ctx_.view().members, ctx_.self, ctx_.now)) continue;
     const std::string what = "operation " + ToString(name) + " is stuck at " + ctx_.NameOf(ctx_.self) +
                              ", waiting for " + (op.has_outcome() ? "others to hold its result" : WaitsFor(op));
     ctx_.AddNote("operation_stuck",
@@ -231,7 +234,7 @@ void OperationWatch::BarkIfStuck() {
                   {"still_ms", Ms(still)},
                   {"text", what + "; a fault of ringwayd: the view is aborted and its operations start anew"}},
                  Severity::kError);
-    watchdog_.Fire(op.output_bytes(), ctx_.now);
+    ctx_.watchdog.Fire(op.output_bytes(), ctx_.now);
     ++ctx_.counts.ops_stuck;
     RINGWAY_REACHED(kBarkStuck);
     return membership_.RequestRecovery(what);

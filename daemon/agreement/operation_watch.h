@@ -19,7 +19,6 @@
 #include "daemon/agreement/message_table.h"
 #include "daemon/agreement/op_table.h"
 #include "daemon/agreement/stragglers.h"
-#include "daemon/agreement/watchdog.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
@@ -30,17 +29,10 @@ class OperationWatch {
  public:
   // All outlive it.
   OperationWatch(Context& ctx, OpTable& table, const MessageTable& messages, Membership& membership)
-      : ctx_(ctx), table_(table), messages_(messages), membership_(membership), watchdog_(ctx.options.stuck_after) {}
+      : ctx_(ctx), table_(table), messages_(messages), membership_(membership) {}
   OperationWatch(const OperationWatch&) = delete;
   OperationWatch& operator=(const OperationWatch&) = delete;
 
-  // Something moved at this rank.
-  void Moved() { watchdog_.Moved(ctx_.now); }
-  // An operation of so many bytes has succeeded.
-  void OnSuccess(std::uint64_t bytes) { watchdog_.Reset(bytes); }
-  void WatchBy(const std::optional<TimePoint>& deadline) {
-    if (deadline) next_look_ = std::min(next_look_, *deadline);
-  }
   void OnStop() { stragglers_.OnStop(ctx_.now); }
   void OnView();
   // This process did not run for a while, as the others may not have.
@@ -61,7 +53,7 @@ class OperationWatch {
  private:
   std::string WaitsFor(const Operation& op) const;
   Duration StillFor() const;
-  void BarkIfStuck();
+  void FireIfStuck();
   void LookAtMessages();
   void BlameTheHung();
   std::string BlameForOperations();
@@ -74,7 +66,6 @@ class OperationWatch {
   OpTable& table_;
   const MessageTable& messages_;
   Membership& membership_;
-  Watchdog watchdog_;
   Stragglers stragglers_;
   TimePoint next_look_{};
   std::string waits_;

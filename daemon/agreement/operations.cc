@@ -32,7 +32,7 @@ Status Operations::Submit(Submission submission) {
   const bool update = submission.descriptor.kind == OpKind::kUpdateView;
   if (table_.update_is_open())
     return {Code::kInvalidArgument, "UpdateView is running: wait for it before submitting more"};
-  if (update && table_.untold() > 0)
+  if (update && table_.pending() > 0)
     return {Code::kInvalidArgument, "UpdateView needs all earlier operations of this session to be done"};
   if (table_.IsTooFarBeyond(submission.channel())) {
     return {Code::kResourceExhausted, "an operation of channel " + std::to_string(submission.channel().value) +
@@ -51,19 +51,18 @@ Status Operations::Submit(Submission submission) {
   Operation& op = table_.Add(std::move(submission));
   op.feedback = std::move(feedback);
   op.shape = FirstShape(op.submission, ctx_.self, world_size);
-  op.since = op.staged_at = ctx_.now;
-  if (op.submission.time_limit > Duration::zero()) op.deadline = ctx_.now + op.submission.time_limit;
-  watch_.Moved();
-  watch_.WatchBy(op.deadline);
+  op.waiting.since = op.waiting.staged_at = ctx_.now;
+  if (op.submission.time_limit > Duration::zero()) table_.SetDeadline(op, ctx_.now + op.submission.time_limit);
+  ctx_.Moved();
   if (ctx_.views.running()) Start(op);
   return Status::Ok();
 }
 
 bool Operations::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) {
   Operation* op = table_.FindToken(token);
-  if (op == nullptr || !op->buffers->Grow(input_bytes_ready)) return false;
-  op->staged_at = ctx_.now;
-  watch_.Moved();
+  if (op == nullptr || !op->attempt.buffers->Grow(input_bytes_ready)) return false;
+  op->waiting.staged_at = ctx_.now;
+  ctx_.Moved();
   StartWork(*op);
   return true;
 }
@@ -71,7 +70,7 @@ bool Operations::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) 
 void Operations::Cancel(std::uint64_t token) {
   Operation* op = table_.FindToken(token);
   if (op == nullptr || op->has_outcome() || ctx_.views.ended()) return;
-  op->cancel = true;
+  op->obstacles.cancel = true;
   if (ctx_.views.running()) {
     membership_.RequestRecovery(Cancelled(*op));
   } else if (ctx_.views.installed()) {
@@ -80,10 +79,7 @@ void Operations::Cancel(std::uint64_t token) {
 }
 
 void Operations::SetDeadline(std::uint64_t token, Duration after) {
-  Operation* op = table_.FindToken(token);
-  if (op == nullptr) return;
-  op->deadline = ctx_.now + after;
-  watch_.WatchBy(op->deadline);
+  if (Operation* op = table_.FindToken(token)) table_.SetDeadline(*op, ctx_.now + after);
 }
 
 // ---------------------------------------------------------------------------------------------- attempts
@@ -106,26 +102,27 @@ void Operations::Start(Operation& op) {
     return Fail(op, FailureFromWire(verdict->code()), verdict->text());
   }
   // It was cancelled when the master had decided already, so this view knows nothing of it.
-  if (op.cancel) return membership_.RequestRecovery(Cancelled(op));
+  if (op.obstacles.cancel) return membership_.RequestRecovery(Cancelled(op));
   // The master says so to all: others may have submitted less, or an UpdateView as this one.
   if (!op.is_update() && ctx_.view().world_size() < ctx_.view().min_world) {
     if (RINGWAY_MUTANT(kTooSmallAlone)) return Fail(op, Code::kWorldTooSmall, "decided alone");
-    membership_.RequestRecoveryLater("operation " + ToString(op.name) + " needs more peers");
+    ctx_.RequestRecoveryLater("operation " + ToString(op.name) + " needs more peers");
     return;
   }
   const std::uint32_t world_size = ctx_.view().world_size();
   op.has_part = false;
-  op.partner_lost = PartnerLost(ctx_, op.submission);
-  if (!op.partner_lost.empty())
-    return membership_.RequestRecoveryLater("operation " + ToString(op.name) + ": " + op.partner_lost);
+  op.obstacles.partner_lost = PartnerLost(ctx_, op.submission);
+  if (!op.obstacles.partner_lost.empty())
+    return ctx_.RequestRecoveryLater("operation " + ToString(op.name) + ": " + op.obstacles.partner_lost);
   FindRoot(ctx_, op);
   op.shape = ShapeIn(op.submission, world_size, *ctx_.view().RankOf(ctx_.self));
   if (const Status room = RoomFor(op.submission, ctx_.self, world_size); !room.ok()) {
-    op.mismatch = room.text();  // worlds do not grow under an operation, unless the master errs
-    return membership_.RequestRecoveryLater("operation " + ToString(op.name) + ": " + op.mismatch);
+    op.obstacles.mismatch = room.text();  // worlds do not grow under an operation, unless the master errs
+    return ctx_.RequestRecoveryLater("operation " + ToString(op.name) + ": " + op.obstacles.mismatch);
   }
-  if (op.is_update()) op.next_seqs = AgreedSeqs();
-  op.ready.clear();  // not when it stopped: until now it tells whom it waited for
+  // Where the channels stand then: beyond what failed before this rank submitted it, too.
+  if (op.is_update()) op.next_seqs = unsubmitted_.SkipVerdicts(table_.NextSeqs());
+  op.attempt.ready_peers.clear();  // not when it stopped: until now it says whom it waited for
   op.algorithm = launcher_.AlgorithmOf(op);
   op.submission.descriptor.schedule = op.algorithm;
   op.error_bound = launcher_.ErrorBoundOf(op.submission.descriptor);
@@ -174,7 +171,10 @@ void Operations::StartFetch(Operation& op) {
 
 void Operations::MarkComplete(const Operation& op) {
   table_.MarkComplete(op.name);
-  queue_.OnComplete(op);
+  Operation* const next = table_.NextOf(op.name.channel);
+  if (next == nullptr) return;
+  next->attempt.goes_at_once = next->is_small(ctx_.view().plan) && !RINGWAY_MUTANT(kWindowStopsAll);
+  transfer_.queue.Unblock(next->attempt);
 }
 
 // ---------------------------------------------------------------------------------------------- outcomes
@@ -182,22 +182,22 @@ void Operations::MarkComplete(const Operation& op) {
 void Operations::OnComputed(Operation& op) {
   RINGWAY_CHECK(op.stage == Stage::kRunning && ctx_.views.running());
   RINGWAY_REACHED_IF(op.fetching, kFetchResult);
-  if (op.executor != nullptr && !op.executor->finite()) op.error_bound = std::numeric_limits<double>::infinity();
+  if (op.attempt.live() && !op.attempt.executor().finite()) op.error_bound = std::numeric_limits<double>::infinity();
   if (!op.fetching) {
-    const Stamp stamp = op.executor->stamp();
+    const Stamp stamp = op.attempt.executor().stamp();
     // Else the ranks' stamps may differ.
     const bool heard_all = HearsFromAll(op.submission.descriptor.kind) || RINGWAY_MUTANT(kStampOfTheRoot);
     op.outcome = {Code::kOk, "", ctx_.view().epoch, ctx_.view().members, heard_all ? stamp.prepared : Epoch()};
     for (const PeerId member : ctx_.view().members) {
       if (!heard_all) break;
       table_.Acknowledge(member, op.name.channel, stamp.acknowledged);
-      queue_.MarkReady(op, member);  // its contribution is in
+      transfer_.queue.MarkReady(op.attempt, member);  // its contribution is in
     }
   }
   op.fetching = false;
   op.has_part = !op.shape.shared;
   table_.AddHolder(op, ctx_.self);
-  frames_in_.Forget(op);
+  frames_.Forget(op);
   if (!op.has_part || RINGWAY_MUTANT(kPartIsAll)) MarkDurable(op);
   if (!op.is_retained() || !op.is_small(ctx_.view().plan))
     SendDone(op.name);  // copies are not kept for long, and somebody may have no room
@@ -210,71 +210,57 @@ void Operations::MarkDurable(Operation& op) {
   MarkComplete(op);
 }
 
-// Told when every member holds it; at once where a copy stays here.
+// Reported when every member holds it; at once where a copy stays here.
 void Operations::Settle(Operation& op) {
   if (!ctx_.views.running()) return;
   if (op.has_part && table_.AllHold(op, ctx_.view())) MarkDurable(op);
-  if (op.stage != Stage::kComplete) return;
+  if (op.stage != Stage::kComplete && op.stage != Stage::kDelivering) return;
   const bool early =
-      RINGWAY_MUTANT(kSkipDone) || (RINGWAY_MUTANT(kTellLargeByVerdict) && op.outcome.epoch < ctx_.view().epoch);
-  if (op.outcome.code != Code::kOk || op.is_retained() || table_.AllHold(op, ctx_.view()) || early) {
-    op.telling = true;
-    StartWork(op);
-  }
+      RINGWAY_MUTANT(kSkipDone) || (RINGWAY_MUTANT(kReportLargeByVerdict) && op.outcome.epoch < ctx_.view().epoch);
+  if (op.outcome.code == Code::kOk && !op.is_retained() && !table_.AllHold(op, ctx_.view()) && !early) return;
+  op.stage = Stage::kDelivering;
+  StartWork(op);
 }
 
-void Operations::Tell(Operation& op) {
-  RINGWAY_CHECK(!op.told);
+void Operations::Report(Operation& op) {
+  RINGWAY_CHECK(!op.is_reported());
   op.stage = Stage::kReported;
-  op.told = true;
-  op.telling = false;
-  table_.OnTold(op);
+  op.attempt.returned = true;
+  table_.OnReported(op);
   table_.MarkDue(op.name);
   const bool ok = op.outcome.code == Code::kOk;
   if (op.feedback != nullptr) residuals_.End(op.submission.spec.feedback, *op.feedback, ok);
   ++(ok ? ctx_.counts.ops_done : ctx_.counts.ops_failed);
-  watch_.Moved();
-  if (ok) watch_.OnSuccess(op.output_bytes());
-  Complete complete;
-  complete.outcome.epoch = op.outcome.epoch.value;
-  complete.contributors = op.outcome.contributors;
+  ctx_.Moved();
+  if (ok) ctx_.watchdog.Reset(op.output_bytes());
+  Complete complete = CompleteOf(op);
   if (op.is_update()) {
-    // All have submitted it, so each knows what the others submitted before: from here on the channels are in step.
-    if (ok && !RINGWAY_MUTANT(kStayOutOfStep)) {
-      table_.SkipTo(op.next_seqs);
-      unsubmitted_.ForgetVerdictsBelow(table_.NextSeqs());
-    }
-    const Epoch epoch = RINGWAY_MUTANT(kUpdateAlone) ? membership_.NewestPrepared() : op.outcome.prepared;
-    const control::View* adopted = membership_.FindPrepared(epoch);
-    if (ok && adopted != nullptr && epoch > op.outcome.epoch) {
+    if (const Epoch epoch = Adopt(op); epoch.value != 0) {
       // Every rank names the adopted view, also one that lives in a later view when it learns of it.
       complete.outcome.epoch = epoch.value;
       complete.contributors.clear();
-      for (const auto& info : adopted->members()) complete.contributors.emplace_back(info.peer_id());
-      if (!RINGWAY_MUTANT(kReportOldUpdate) || epoch > ctx_.view().epoch)
-        last_update_ = ReportOf(op, ctx_.view().epoch);
+      for (const auto& info : membership_.FindPrepared(epoch)->members())
+        complete.contributors.emplace_back(info.peer_id());
       if (epoch > ctx_.view().epoch) membership_.InstallPrepared(epoch);
     }
     membership_.OnUpdateOver();
   }
-  complete.token = op.submission.token;
-  complete.text = op.outcome.text;
-  complete.channel = op.name.channel;
   const auto place = std::find(complete.contributors.begin(), complete.contributors.end(), ctx_.self);
-  complete.outcome.code = op.outcome.code;
   complete.outcome.rank = static_cast<std::uint32_t>(place - complete.contributors.begin());
-  complete.outcome.sequence = op.name.seq;
-  complete.outcome.wire_bytes = op.wire_bytes;
-  complete.outcome.retries = op.retries;
-  complete.outcome.algorithm = op.algorithm;
-  complete.outcome.error_bound = static_cast<float>(op.error_bound);
-  // Of the agreed outcome alone: a rank that is told in a later view says the same.
-  complete.outcome.update_waits = ok && !op.is_update() && op.outcome.prepared > op.outcome.epoch ? 1 : 0;
-  complete.collective = op.submission.descriptor.kind;
-  complete.bytes = op.output_bytes();
-  complete.codec = op.submission.descriptor.codec;
-  complete.submitted = op.since;
   ctx_.Emit(std::move(complete));
+}
+
+// All have submitted it, so each knows what the others submitted before: from here on the channels are in step.
+Epoch Operations::Adopt(const Operation& op) {
+  if (op.outcome.code != Code::kOk) return {};
+  if (!RINGWAY_MUTANT(kStayOutOfStep)) {
+    table_.SkipTo(op.next_seqs);
+    unsubmitted_.ForgetVerdictsBelow(table_.NextSeqs());
+  }
+  const Epoch epoch = RINGWAY_MUTANT(kUpdateAlone) ? membership_.NewestPrepared() : op.outcome.prepared;
+  if (membership_.FindPrepared(epoch) == nullptr || epoch <= op.outcome.epoch) return {};
+  if (!RINGWAY_MUTANT(kReportOldUpdate) || epoch > ctx_.view().epoch) last_update_ = ReportOf(op, ctx_.view().epoch);
+  return epoch;
 }
 
 void Operations::Fail(Operation& op, Code code, const std::string& text) {
@@ -291,13 +277,7 @@ void Operations::Fail(Operation& op, Code code, const std::string& text) {
                 {"code", ringway::NameOf(code)},
                 {"text", text}},
                Severity::kWarning);
-  Tell(op);
-}
-
-ChannelSeqs Operations::AgreedSeqs() const {
-  ChannelSeqs next = table_.NextSeqs();
-  unsubmitted_.Skip(next);
-  return next;
+  Report(op);
 }
 
 void Operations::AdoptVerdict(Operation& op, const control::Verdict& verdict) {
@@ -309,12 +289,12 @@ void Operations::AdoptVerdict(Operation& op, const control::Verdict& verdict) {
     if (!same) {  // the master errs
       ctx_.AddNote("contradiction", {{"op", ToString(op.name)}, {"text", "the verdict differs from the outcome here"}},
                    Severity::kError);
-      if (op.told && code != Code::kInternal) {
+      if (op.is_reported() && code != Code::kInternal) {
         return membership_.End(Code::kProtocol, "the master's verdict on operation " + ToString(op.name) +
                                                     " contradicts what was reported to its trainer");
       }
     }
-    if (RINGWAY_MUTANT(kDropAfterVerdict) && op.told) launcher_.Unretain(op);
+    if (RINGWAY_MUTANT(kDropAfterVerdict) && op.is_reported()) launcher_.Unretain(op);
     return;  // StartAll settles it
   }
   if (code != Code::kOk) return Fail(op, code, verdict.text());
@@ -335,13 +315,12 @@ void Operations::AdoptVerdict(Operation& op, const control::Verdict& verdict) {
 
 // Everybody holds its outcome.
 void Operations::Retire(const Operation& op) {
-  launcher_.Forget(op);
   work_.Forget(op.name);
-  frames_in_.Forget(op);
-  frames_out_.Forget(op.name);
+  frames_.Forget(op);
+  transfer_.out.Forget(op.name);
 }
 
-// A view that is installed here, by an UpdateView that is told, makes all due again.
+// A view that is installed here, by an UpdateView that is reported, makes all due again.
 void Operations::SettleDue() {
   while (ctx_.views.running() && table_.has_due()) {
     Operation* op = table_.Find(table_.TakeDue());
@@ -353,12 +332,12 @@ void Operations::SettleDue() {
   }
 }
 
-// ---------------------------------------------------------------------------------------------- members, work
+// ---------------------------------------------------------------------------------------------- members
 
 void Operations::OnReady(PeerId from, const OpName& name, const Descriptor& descriptor) {
   if (Operation* op = table_.Find(name)) {
-    queue_.MarkReady(*op, from);
-    const bool agrees = op->executor && !op->fetching && frames_in_.CheckDescriptor(*op, descriptor, from);
+    transfer_.queue.MarkReady(op->attempt, from);
+    const bool agrees = op->attempt.live() && !op->fetching && frames_.CheckDescriptor(*op, descriptor, from);
     if (agrees && op->receivers.contains(from)) StartWork(*op);  // which may have waited for that alone
   } else if (CanComeEarly(name)) {
     unsubmitted_.AddReady(name, from, descriptor);
@@ -391,8 +370,7 @@ void Operations::SendReady(Operation& op) {
 void Operations::SendLateReadies() {
   if (!ctx_.views.running() || RINGWAY_MUTANT(kNeverReadyLate)) return;
   for (auto& [name, op] : table_.ops()) {
-    const bool waits = op.stage == Stage::kRunning && op.executor && !op.fetching;
-    if (!waits || !op.ready_due || ctx_.now < *op.ready_due) continue;
+    if (!op.is_running() || op.fetching || !op.ready_due || ctx_.now < *op.ready_due) continue;
     RINGWAY_REACHED(kSayReadyLate);
     SendReady(op);
   }
@@ -400,11 +378,35 @@ void Operations::SendLateReadies() {
 
 void Operations::SendDone(const OpName& name) { links_.Broadcast(DoneMessage(ctx_.view().epoch, name)); }
 
-void Operations::OnTaken(const FramesIn::Taken& taken) {
-  if (taken.as == FramesIn::Taken::As::kAccepted) {
-    if (taken.op->is_computed()) OnComputed(*taken.op);
-  } else if (taken.op != nullptr) {
-    StartWork(*taken.op);
+void Operations::OnFetch(PeerId from, const OpName& name) {
+  Operation* op = table_.Find(name);
+  const bool holds = op != nullptr && op->has_outcome() && op->outcome.code == Code::kOk && op->shape.shared &&
+                     (op->is_retained() || !op->is_reported());  // a reported result region is the trainer's again
+  if (holds) return launcher_.Serve(*op, from);
+  ctx_.AddNote("fetch_refused", {{"op", ToString(name)}, {"from", ctx_.NameOf(from)}}, Severity::kWarning);
+}
+
+void Operations::OnResend(PeerId from, const control::Resend& resend) {
+  Operation* op = table_.Find({ChannelId(resend.channel()), resend.seq()});
+  const auto rank = ctx_.view().RankOf(from);
+  constexpr std::uint32_t kMax = std::numeric_limits<std::uint16_t>::max();
+  if (op == nullptr || !op->attempt.live() || op->fetching || !rank || resend.step() > kMax || resend.chunk() > kMax)
+    return;
+  RINGWAY_REACHED(kResendSegment);
+  transfer_.queue.MarkReady(op->attempt, from);  // it asks only for what it runs
+  op->attempt.executor().Resend(*rank, static_cast<std::uint16_t>(resend.step()),
+                                static_cast<std::uint16_t>(resend.chunk()), resend.segment());
+  ++ctx_.counts.segments_resent;
+}
+
+// ---------------------------------------------------------------------------------------------- frames, work
+
+void Operations::OnPayload(transfer::FramesIn::Frame frame, std::span<const std::byte> payload) {
+  const OpFrames::Taken taken = frames_.Take(std::move(frame), payload);
+  if (!taken.accepted) {
+    if (taken.op != nullptr) StartWork(*taken.op);
+  } else if (taken.op->is_computed()) {
+    OnComputed(*taken.op);
   }
 }
 
@@ -416,7 +418,7 @@ void Operations::StartWork(Operation& op) {
       OnComputed(op);
       break;
     case OpWork::Done::kDelivered:
-      Tell(op);
+      Report(op);
       break;
   }
   work_.Keep(op);
@@ -424,7 +426,7 @@ void Operations::StartWork(Operation& op) {
 
 bool Operations::Work() {
   work_.Refill();
-  watch_.Moved();
+  ctx_.Moved();
   if (!ctx_.views.running()) {
     work_.ForgetAll();  // the next view starts what is open
     return false;
@@ -441,11 +443,12 @@ bool Operations::Work() {
 
 void Operations::StopAll() {
   for (auto& [name, op] : table_.ops()) launcher_.Stop(op);
-  frames_out_.StopServing();
+  transfer_.out.StopServing();
 }
 
 void Operations::OnView() {
   launcher_.OnView();
+  frames_.OnView();
   unsubmitted_.OnView();
   table_.MarkAllDue();
 }
@@ -455,7 +458,7 @@ void Operations::AdoptVerdicts(const control::View& view) {
     if (op.has_outcome()) continue;
     if (!RINGWAY_MUTANT(kKeepOldVerdict))
       op.fetching = false;  // without a verdict it is a retry, whatever an earlier verdict said
-    if (op.attempt == 0) continue;
+    if (op.attempt.number() == 0) continue;
     ++op.retries;
     ++ctx_.counts.ops_retried;
   }
@@ -485,15 +488,14 @@ void Operations::Describe(control::Report& report) const {
     finished.set_first(run.first);
     finished.set_last(run.last);
   }
-  SeqsTo(watch_.SubmittedSeqs(), *report.mutable_next_seq());
 }
 
 void Operations::OnEnd(Code code, const std::string& text) {
   for (auto& [name, op] : table_.ops()) {
     launcher_.Stop(op);
-    if (op.told) continue;
+    if (op.is_reported()) continue;
     op.outcome = {code, text, ctx_.view().epoch, {}, {}};
-    Tell(op);
+    Report(op);
   }
 }
 

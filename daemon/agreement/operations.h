@@ -1,32 +1,31 @@
 // The operations of a peer, from submission to outcome (operation.h has the stages, PROTOCOL.md the rules).
 //
-//   Submit --> started in a running view --computed--> complete --all hold it, or a copy is kept--> told
-//                 +--the verdict of a recovery: failed, or fetched--^                      all hold it --> forgotten
+//   Submit --> started in a running view --computed--> complete --all hold it, or a copy is kept--> reported
+//                 +--the verdict of a recovery: failed, or fetched--^                        all hold it --> forgotten
 //
-// Invariants: nothing starts, completes or is told unless the view runs, but for an error that ends everything. A
-// trainer is told once. An UpdateView has no other operation beside it.
+// Invariants: nothing starts, completes or is reported unless the view runs, but for an error that ends everything. An
+// outcome is reported once. An UpdateView has no other operation beside it.
 //
-// Ownership: the Peer's. What came early, trouble found on the way, what is ripe and leaving its owner looks after once
-// an event is handled: the calls that return bool return whether there may be any.
+// Ownership: the Peer's. What came early, requested recoveries, what is due and leaving its owner looks after once an
+// event is handled: the calls that return bool return whether there may be any.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
-#include "daemon/agreement/attempts.h"
 #include "daemon/agreement/context.h"
-#include "daemon/agreement/frames_in.h"
-#include "daemon/agreement/frames_out.h"
 #include "daemon/agreement/launcher.h"
 #include "daemon/agreement/links.h"
 #include "daemon/agreement/membership.h"
+#include "daemon/agreement/op_frames.h"
 #include "daemon/agreement/op_table.h"
 #include "daemon/agreement/op_work.h"
 #include "daemon/agreement/operation.h"
-#include "daemon/agreement/operation_watch.h"
-#include "daemon/agreement/send_queue.h"
 #include "daemon/agreement/unsubmitted.h"
 #include "daemon/buffers/feedback.h"
+#include "daemon/transfer/transfer.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
 #include "proto/result.h"
@@ -36,18 +35,15 @@ namespace ringway::agreement {
 class Operations {
  public:
   // All outlive it.
-  Operations(Context& ctx, Attempts& attempts, Links& links, OpTable& table, SendQueue& queue, Membership& membership,
-             OperationWatch& watch, FramesIn& frames_in, FramesOut& frames_out)
+  Operations(Context& ctx, Links& links, OpTable& table, Membership& membership, transfer::Transfer& transfer)
       : ctx_(ctx),
         links_(links),
         table_(table),
-        queue_(queue),
         membership_(membership),
-        watch_(watch),
-        frames_in_(frames_in),
-        frames_out_(frames_out),
-        launcher_(ctx, attempts, table, queue, membership),
-        work_(ctx, frames_in) {}
+        transfer_(transfer),
+        frames_(ctx, links, table, transfer),
+        launcher_(ctx, table, transfer, membership),
+        work_(ctx, frames_) {}
   Operations(const Operations&) = delete;
   Operations& operator=(const Operations&) = delete;
 
@@ -60,17 +56,29 @@ class Operations {
   // ---- members
   void OnReady(PeerId from, const OpName& name, const Descriptor& descriptor);
   void OnDone(PeerId from, const OpName& name);
-  void OnTaken(const FramesIn::Taken& taken);
+  // `from` asks for a result that it lacks.
+  void OnFetch(PeerId from, const OpName& name);
+  // A segment found no room at `from`, which has room now.
+  void OnResend(PeerId from, const control::Resend& resend);
   // READY of small operations that have run for the detection time. Before that nobody says it of them; but ranks whose
   // descriptors differ may exchange no segments. To be called with each heartbeat.
   void SendLateReadies();
+
+  // ---- frames
+  // REQUIRES: its epoch is not over.
+  Result<Judged> OnHeader(const LinkId& lane, const SegmentHeader& header) { return frames_.OnHeader(lane, header); }
+  // Its payload is whole and intact.
+  void OnPayload(transfer::FramesIn::Frame frame, std::span<const std::byte> payload);
+
+  // ---- work
   bool HasWork() const { return work_.size() > 0; }
   // A slice of copies and sums.
   [[nodiscard]] bool Work();
-  // Tells and forgets what is due.
+  // Reports and forgets what is due.
   void SettleDue();
 
   // ---- views
+  void OnStop() { frames_.OnStop(); }
   void StopAll();
   void OnView();
   void AdoptVerdicts(const control::View& view);
@@ -84,18 +92,19 @@ class Operations {
   // Whether word of it counts before it is submitted here.
   bool CanComeEarly(const OpName& name) const;
   void StartFetch(Operation& op);
-  // Copies and sums of this operation as far as the slice goes; Work does the rest. It may be complete, or told, then.
+  // Copies and sums of this operation as far as the slice goes; Work does the rest. It may be complete, or reported,
+  // then.
   void StartWork(Operation& op);
   void MarkComplete(const Operation& op);
   void OnComputed(Operation& op);
   // The result of a computed operation, or all of its parts, cannot get lost any more.
   void MarkDurable(Operation& op);
   void Settle(Operation& op);
-  void Tell(Operation& op);
+  void Report(Operation& op);
+  // The channels and the view that an UpdateView leaves all ranks with. Returns the epoch that it has adopted, if any.
+  Epoch Adopt(const Operation& op);
   void Fail(Operation& op, Code code, const std::string& text);
   void AdoptVerdict(Operation& op, const control::Verdict& verdict);
-  // Where the channels stand once this rank's operations have ended: beyond what failed before it submitted it, too.
-  ChannelSeqs AgreedSeqs() const;
   void SendReady(Operation& op);
   void SendDone(const OpName& name);
   void Retire(const Operation& op);
@@ -103,11 +112,9 @@ class Operations {
   Context& ctx_;
   Links& links_;
   OpTable& table_;
-  SendQueue& queue_;
   Membership& membership_;
-  OperationWatch& watch_;
-  FramesIn& frames_in_;
-  FramesOut& frames_out_;
+  transfer::Transfer& transfer_;
+  OpFrames frames_;
   Launcher launcher_;
   OpWork work_;
   Unsubmitted unsubmitted_;

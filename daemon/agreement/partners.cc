@@ -34,7 +34,7 @@ void FindRoot(const Context& ctx, Operation& op) {
 
 std::set<PeerId> PartnersOf(const Context& ctx, const Operation& op) {
   std::set<PeerId> partners = op.receivers;
-  for (const collective::Arrival& arrival : op.executor->arrivals())
+  for (const collective::Arrival& arrival : op.attempt.executor().arrivals())
     partners.insert(ctx.view().members[arrival.from.value]);
   return partners;
 }

@@ -1,5 +1,4 @@
-// What an operation asks of a view: a root, and the members that its input is laid out for; and whom it tells that it
-// is READY.
+// What an operation asks of a view: a root, and the members that its input is laid out for; and who gets READY.
 #pragma once
 
 #include <set>
@@ -17,10 +16,10 @@ std::string PartnerLost(const Context& ctx, const Submission& submission);
 // The root's rank in the view, and what follows from it. REQUIRES: no partner is lost.
 void FindRoot(const Context& ctx, Operation& op);
 
-// Whom this rank tells that it is READY: those that send to it; with a root also those that it sends to, as they may
+// Who gets READY from this rank: those that send to it; with a root also those that it sends to, as they may
 // take another rank for the root and expect nothing. By every schedule data gets from all ranks, or from the root, to
 // all others, or to the root. So where ranks have submitted different descriptors, one of them tells a rank that has
-// submitted another. REQUIRES: it has an executor.
+// submitted another. REQUIRES: its attempt is live.
 std::set<PeerId> PartnersOf(const Context& ctx, const Operation& op);
 
 }  // namespace ringway::agreement

@@ -3,11 +3,8 @@
 #include <optional>
 #include <utility>
 
-#include "daemon/agreement/attempts.h"
-#include "daemon/agreement/buffer_guard.h"
 #include "daemon/agreement/context.h"
-#include "daemon/agreement/frames_in.h"
-#include "daemon/agreement/frames_out.h"
+#include "daemon/agreement/frame_router.h"
 #include "daemon/agreement/links.h"
 #include "daemon/agreement/membership.h"
 #include "daemon/agreement/message_frames.h"
@@ -18,7 +15,7 @@
 #include "daemon/agreement/operations.h"
 #include "daemon/agreement/paths.h"
 #include "daemon/agreement/point_to_point.h"
-#include "daemon/agreement/send_queue.h"
+#include "daemon/transfer/transfer.h"
 #include "proto/mutation.h"
 #include "proto/rules.h"
 
@@ -27,35 +24,33 @@ namespace ringway::agreement {
 // The parts of a peer:
 //
 //   Context         who it is, the time, the view in force; actions and counts go out there
+//   Transfer        attempts, frames in and out: the data path
 //   Links           which stand; messages and lanes that break and are repaired
 //   Paths           what they carry
 //   Membership      views, reports, accusations, leaving
 //   OperationWatch  what waits for long
-//   SendQueue       whose turn it is to be sent      | the
-//   BufferGuard     trainers that write too early    | data
-//   MessageFrames   of sends and recvs               | path
-//   FramesIn, FramesOut                              |
 //   Operations      from submission to outcome
-//   PointToPoint    the same of sends and recvs
+//   PointToPoint    the same of sends and recvs, whose attempts MessageFrames runs
+//   FrameRouter     which of these a frame reaches
 //
 // Each may call those above it, and look up operations and attempts. What concerns those below comes back as a value,
 // or by a listener: this class. It and Peer decide nothing but which parts an event reaches, and in which order.
-class Peer::Impl final : private Links::Listener, private Membership::Listener {
+class Peer::Impl final : private transfer::BufferGuard::Listener,
+                         private Links::Listener,
+                         private Membership::Listener {
  public:
   Impl(PeerId self, std::string group, PeerOptions options)
       : ctx(self, std::move(group), std::move(options)),
-        links(ctx, attempts, *this),
+        transfer(ctx.now, ctx.counts, ctx.options.memory.get(), *this),
+        links(ctx, transfer.attempts, *this),
         paths(ctx, links),
-        queue(ctx, table),
         membership(ctx, links, table, *this),
-        messages(ctx.self, ctx.options.memory.get()),
+        messages(ctx.self),
         watch(ctx, table, messages, membership),
-        guard(ctx, table, attempts, membership),
-        message_frames(ctx, attempts, guard, messages),
-        frames_in(ctx, attempts, links, table, queue, membership, watch, guard, message_frames),
-        frames_out(ctx, attempts, links, table, queue, membership, watch, guard, message_frames),
-        operations(ctx, attempts, links, table, queue, membership, watch, frames_in, frames_out),
-        point_to_point(ctx, links, membership, messages, message_frames) {}
+        message_frames(ctx, messages, transfer),
+        operations(ctx, links, table, membership, transfer),
+        point_to_point(ctx, links, membership, messages, message_frames),
+        frames(ctx, links, operations, message_frames, transfer) {}
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
@@ -69,38 +64,35 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
   void DropLinks(PeerId other);
   control::PeerMessage Heartbeat() const;
   void Handle(PeerId from, const control::PeerMessage& message);
-  // After anything that may have made operations ripe: replays what came too early, acts on trouble, tells and forgets,
-  // leaves.
+  // After anything that may have made operations due: replays what came too early, acts on requested recoveries, reports
+  // and forgets, leaves.
   void AfterProgress();
   // No operation has anything to do here, nor has a recovery.
   bool MayProbe() const;
   void NoteWork();
 
   Context ctx;
-  Attempts attempts;
+  transfer::Transfer transfer;  // outlives all attempts
   Links links;
   Paths paths;
-  SendQueue queue;  // outlives the executors in the table
   OpTable table;
   Membership membership;
   MessageTable messages;
   OperationWatch watch;
-  BufferGuard guard;
   MessageFrames message_frames;
-  FramesIn frames_in;
-  FramesOut frames_out;
   Operations operations;
   PointToPoint point_to_point;
+  FrameRouter frames;
   std::optional<TimePoint> stopped_at;  // the view in force
 
  private:
+  // ---- BufferGuard::Listener
+  void OnModified(const std::string& what, const std::string& buffer) override;
+
   // ---- Links::Listener
-  void OnLaneDown(const LinkId& lane) override { frames_in.Drop(lane); }
-  void OnFrameLost(PeerId to, const links::SentFrame& frame) override { frames_out.OnLost(to, frame); }
-  void OnFrameRefused(const links::SentFrame& frame) override {
-    guard.OnRefused(frame);
-    message_frames.OnRefused(frame);
-  }
+  void OnLaneDown(const LinkId& lane) override { transfer.in.Drop(lane); }
+  void OnFrameLost(PeerId to, const links::SentFrame& frame) override { transfer.out.OnLost(to, frame); }
+  void OnFrameRefused(const links::SentFrame& frame) override { transfer.guard.OnRefused(frame); }
   void OnFault(const std::vector<PeerId>& others, const std::string& why) override { membership.Accuse(others, why); }
 
   // ---- Membership::Listener
@@ -108,6 +100,7 @@ class Peer::Impl final : private Links::Listener, private Membership::Listener {
   void OnInstalled(const View& before) override;
   void Describe(control::Report& report) const override {
     operations.Describe(report);
+    SeqsTo(watch.SubmittedSeqs(), *report.mutable_next_seq());
     watch.Describe(*report.mutable_messages());
   }
   void OnEnd(Code code, const std::string& text) override {
@@ -126,7 +119,7 @@ OpName NameIn(std::uint32_t channel, std::uint64_t seq) { return {ChannelId(chan
 void Peer::Impl::OnStop() {
   if (ctx.views.installed() && !stopped_at) stopped_at = ctx.now;
   if (ctx.views.frozen()) watch.OnStop();
-  frames_in.OnStop();
+  operations.OnStop();
   if (!ctx.views.frozen() || RINGWAY_MUTANT(kCompleteWhileFrozen)) return;
   operations.StopAll();
   point_to_point.OnStop();
@@ -144,9 +137,8 @@ void Peer::Impl::OnInstalled(const View& before) {
   watch.OnView();
   operations.OnView();
   point_to_point.OnView();
-  queue.OnView();
+  transfer.queue.OnView(ctx.view().members, ctx.view().plan.eager_bytes_max);
   links.OnView();
-  frames_in.OnView();
 }
 
 void Peer::Impl::StartIn(Membership::Change change) {
@@ -157,7 +149,7 @@ void Peer::Impl::StartIn(Membership::Change change) {
 
 void Peer::Impl::DropLinks(PeerId other) {
   if (!links.Knows(other)) return;
-  frames_in.DropAllOf(other);
+  transfer.in.DropAllOf(other);
   membership.ForgetEarly(other);
   links.Forget(other);
   paths.Forget(other);
@@ -193,7 +185,7 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
   const Epoch epoch(message.has_ready()            ? message.ready().epoch()
                     : message.has_done()           ? message.done().epoch()
                     : message.has_fetch()          ? message.fetch().epoch()
-                    : message.has_again()          ? message.again().epoch()
+                    : message.has_resend()         ? message.resend().epoch()
                     : message.has_point_to_point() ? message.point_to_point().epoch()
                                                    : message.heartbeat().epoch());
   if (epoch > ctx.view().epoch && epoch > ctx.views.stop()) {
@@ -204,7 +196,7 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
     return membership.AddEarly(from, message);
   }
   if (epoch != ctx.view().epoch || !ctx.views.running() || !ctx.view().Contains(from)) return;
-  if (!message.has_heartbeat()) watch.Moved();
+  if (!message.has_heartbeat()) ctx.Moved();
   if (message.has_ready()) {
     RINGWAY_REACHED(kTakeReady);
     const Descriptor descriptor = DescriptorFrom(message.ready()).value();  // checked when it came
@@ -219,9 +211,9 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
     RINGWAY_REACHED(kTakeHeartbeat);
     watch.Heard(from, message.heartbeat(), false);
   } else if (message.has_fetch()) {
-    frames_out.Serve(from, NameIn(message.fetch().channel(), message.fetch().seq()));
-  } else if (message.has_again()) {
-    frames_out.OnAgain(from, message.again());
+    operations.OnFetch(from, NameIn(message.fetch().channel(), message.fetch().seq()));
+  } else if (message.has_resend()) {
+    operations.OnResend(from, message.resend());
   } else if (message.has_point_to_point()) {
     point_to_point.OnMessage(from, message.point_to_point());
   }
@@ -241,13 +233,25 @@ void Peer::Impl::AfterProgress() {
 }
 
 bool Peer::Impl::MayProbe() const {
-  if (ctx.views.ended() || membership.leaving() || frames_out.serves()) return false;
+  if (ctx.views.ended() || membership.leaving() || transfer.out.serves()) return false;
   if (ctx.views.installed() ? ctx.views.frozen() : !membership.forming()) return false;
-  return table.untold() == 0 && !point_to_point.moves_data() && paths.IsHostQuiet();
+  return table.pending() == 0 && !point_to_point.moves_data() && paths.IsHostQuiet();
+}
+
+// The peer leaves at once, as one whose trainer died: the others abort the view and go on without it. Its operations
+// and its session end with kBufferModified, whatever else the leaving comes to.
+void Peer::Impl::OnModified(const std::string& what, const std::string& buffer) {
+  if (ctx.views.ended()) return;
+  RINGWAY_REACHED(kLeaveModified);
+  membership.LeaveForModified("this trainer wrote to the " + buffer + " of " + what +
+                              " before it was done; the others go on without this peer: correct the trainer, join "
+                              "again and take their state");
+  ctx.AddNote("buffer_modified", {{"epoch", ToString(ctx.view().epoch)}, {"op", what}, {"buffer", buffer}},
+              Severity::kWarning);
 }
 
 void Peer::Impl::NoteWork() {
-  if (table.moves_data() || point_to_point.moves_data() || frames_out.serves()) paths.OnWork();
+  if (table.moves_data() || point_to_point.moves_data() || transfer.out.serves()) paths.OnWork();
 }
 
 // ---------------------------------------------------------------------------------------------- the peer
@@ -275,8 +279,8 @@ PeerStatus Peer::GetStatus() const {
   status.members = in.ctx.view().infos;
   for (const Rank rank : in.ctx.view().routes.ring) status.ring.push_back(rank.value);
   status.shares = in.ctx.view().routes.shares;
-  status.ops_open = in.table.untold() + in.messages.open().size();
-  status.held_bytes = in.frames_in.held_bytes() + in.messages.held_bytes();
+  status.ops_open = in.table.pending() + in.messages.open().size();
+  status.held_bytes = in.transfer.early_room.bytes() + in.transfer.early_message_room.bytes();
   status.retained_bytes = in.table.retained_bytes();
   status.waits = in.watch.waits();
   return status;
@@ -357,14 +361,14 @@ void Peer::WantLanes(PeerId other, std::uint32_t lanes, TimePoint now) {
 void Peer::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now) {
   Impl& in = impl_->At(now);
   if (!in.links.Knows(link.other)) return;
-  if (in.ctx.view().Contains(link.other)) in.watch.Moved();
+  if (in.ctx.view().Contains(link.other)) in.ctx.Moved();
   if (in.links.OnUp(link, terms)) in.paths.OnStanding(link.other, terms.host, terms.probe_bytes);
 }
 
 void Peer::OnLinkDown(const LinkId& link, const std::string& why, TimePoint now) {
   Impl& in = impl_->At(now);
   if (!in.links.Knows(link.other)) return;
-  if (in.ctx.view().Contains(link.other)) in.watch.Moved();
+  if (in.ctx.view().Contains(link.other)) in.ctx.Moved();
   in.links.OnDown(link, why);
 }
 
@@ -376,7 +380,7 @@ void Peer::OnDialFailed(PeerId other, bool control, const Status& why, TimePoint
 void Peer::OnPathSamples(std::span<const flow::PathSample> samples, TimePoint now) {
   Impl& in = impl_->At(now);
   if (in.ctx.views.ended()) return;
-  if (in.paths.OnSamples(samples)) in.watch.Moved();  // a segment takes long on a slow path
+  if (in.paths.OnSamples(samples)) in.ctx.Moved();  // a segment takes long on a slow path
 }
 
 Status Peer::OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now) {
@@ -387,7 +391,7 @@ Status Peer::OnPeerMessage(PeerId from, const control::PeerMessage& message, Tim
     return {Code::kProtocol, "message " + std::to_string(message.number()) + " of " + in.ctx.NameOf(from) +
                                  " does not follow, or acknowledges what was not sent"};
   }
-  if (in.links.MustTell(from)) in.links.Send(from, in.Heartbeat());
+  if (in.links.MustAcknowledge(from)) in.links.Send(from, in.Heartbeat());
   RINGWAY_REACHED_IF(verdict == links::ControlStream::Verdict::kDuplicate, kSkipDuplicate);
   if (verdict != links::ControlStream::Verdict::kNew) return Status::Ok();
   if (message.has_ready()) {
@@ -432,13 +436,13 @@ Status Peer::Submit(Submission submission, TimePoint now) {
 
 // ---------------------------------------------------------------------------------------------- data path
 
-bool Peer::IsLive(std::uint64_t attempt) const { return attempt == 0 || impl_->attempts.IsLive(attempt); }
+bool Peer::IsLive(std::uint64_t attempt) const { return attempt == 0 || impl_->transfer.attempts.IsLive(attempt); }
 bool Peer::EmptyFrame(const LinkId& lane, Outbound& out) { return impl_->paths.EmptyFrame(lane, out); }
 bool Peer::NeedsScratch() const { return impl_->table.any_codec(); }
 
 Result<Inbound> Peer::OnHeader(const LinkId& lane, const SegmentHeader& header) {
   Impl& in = *impl_;
-  Result<FramesIn::Judged> judged = in.frames_in.OnHeader(lane, header);
+  Result<Judged> judged = in.frames.OnHeader(lane, header);
   if (!judged.ok()) return judged.status();
   if (judged.value().differs) in.AfterProgress();
   if (judged.value().inbound.kind == Inbound::Kind::kDiscard) in.links.CountIn(lane);
@@ -446,21 +450,17 @@ Result<Inbound> Peer::OnHeader(const LinkId& lane, const SegmentHeader& header) 
 }
 
 Status Peer::OnPayload(const LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash) {
-  Impl& in = *impl_;
-  const Result<FramesIn::Taken> taken = in.frames_in.OnPayload(lane, payload, hash);
+  const Result<bool> taken = impl_->frames.OnPayload(lane, payload, hash);
   if (!taken.ok()) return taken.status();
-  if (taken.value().as != FramesIn::Taken::As::kNothing) {
-    in.operations.OnTaken(taken.value());
-    in.AfterProgress();
-  }
-  in.links.CountIn(lane);
+  if (taken.value()) impl_->AfterProgress();
+  impl_->links.CountIn(lane);
   return Status::Ok();
 }
 
 bool Peer::NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch,
                        Outbound& out) {
   Impl& in = *impl_;
-  if (in.frames_out.Next(lane, payload_bytes_max, scratch, out)) return true;
+  if (in.frames.Next(lane, payload_bytes_max, scratch, out)) return true;
   const bool is_probed = in.paths.turn().contains(lane.other) && in.MayProbe();
   return is_probed && in.paths.NextProbe(lane, payload_bytes_max, out);
 }
@@ -469,7 +469,7 @@ std::vector<PeerId> Peer::PeersWithWork() const {
   const Impl& in = *impl_;
   std::vector<PeerId> out;
   if (!in.paths.turn().empty() && in.MayProbe()) out.assign(in.paths.turn().begin(), in.paths.turn().end());
-  in.frames_out.AddPeersWithWork(out);
+  in.frames.AddPeersWithWork(out);
   return out;
 }
 

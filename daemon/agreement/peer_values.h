@@ -16,9 +16,9 @@
 
 #include "daemon/agreement/watchdog.h"
 #include "daemon/buffers/submission.h"
-#include "daemon/collective/executor.h"
 #include "daemon/flow/probe_book.h"
 #include "daemon/links/link.h"
+#include "daemon/transfer/frames.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/duration_counts.h"
@@ -38,6 +38,9 @@ using links::LinkTerms;
 using buffers::Complete;  // an action: the trainer's slot is filled now
 using buffers::Keep;
 using buffers::Submission;
+
+using transfer::Inbound;
+using transfer::Outbound;
 
 // ---- actions
 
@@ -74,25 +77,6 @@ struct Note {
 };
 
 using Action = std::variant<ToPeer, ToMaster, Dial, CloseLinks, Complete, Joined, StillPending, Ended, Note>;
-
-// ---- frames
-
-// Where a payload goes. kDirect: read straight into `target`, payload_bytes of it. kScratch: read into a buffer of the
-// shell, then OnPayload. kDiscard: skip the payload, do not call OnPayload.
-struct Inbound {
-  enum class Kind : std::uint8_t { kDirect, kScratch, kDiscard };
-  Kind kind = Kind::kDiscard;
-  std::byte* target = nullptr;
-  std::uint64_t attempt = 0;  // for IsLive
-  Keep keep;                  // holds the memory behind target
-};
-
-// A segment to send: header, then payload. `keep` holds the memory behind payload until the last byte is written.
-struct Outbound {
-  std::array<std::byte, kSegmentHeaderBytes> header;
-  std::span<const std::byte> payload;
-  Keep keep;
-};
 
 struct PeerStatus : PeerCounts {
   PeerDurations durations;

@@ -53,7 +53,7 @@ Status PointToPoint::Submit(buffers::Submission submission) {
     RINGWAY_REACHED(kMessageFailsEarly);
     const Status failed = *early->failed;
     Say(other, message.name, Saying(control::PointToPoint::STEP_SETTLED));
-    Tell(message, failed.code(), failed.text());
+    End(message, failed.code(), failed.text());
     return Status::Ok();
   }
   if (early != nullptr) {
@@ -68,7 +68,7 @@ void PointToPoint::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready
   Message* message = table_.FindToken(token);
   if (message == nullptr || !message->submission.buffers->Grow(input_bytes_ready)) return;
   message->staged_at = ctx_.now;
-  if (message->executor) message->executor->InputReady(message->submission.buffers->input_ready());
+  if (message->attempt.live()) message->attempt.executor().InputReady(message->submission.buffers->input_ready());
 }
 
 void PointToPoint::Cancel(std::uint64_t token) {
@@ -76,7 +76,7 @@ void PointToPoint::Cancel(std::uint64_t token) {
   if (message == nullptr || ctx_.views.ended()) return;
   if (!message->sends()) return Decide(*message, Code::kCancelled, Why(ctx_.self, Code::kCancelled, message->name));
   Ask(*message, Code::kCancelled);
-  if (RINGWAY_MUTANT(kSenderDecides)) Tell(*message, Code::kCancelled, "decided alone");
+  if (RINGWAY_MUTANT(kSenderDecides)) End(*message, Code::kCancelled, "decided alone");
 }
 
 void PointToPoint::SetDeadline(std::uint64_t token, Duration after) {
@@ -86,7 +86,7 @@ void PointToPoint::SetDeadline(std::uint64_t token, Duration after) {
 // ---------------------------------------------------------------------------------------------- attempts
 
 void PointToPoint::Start(Message& message) {
-  if (message.executor || !ctx_.view().Contains(message.other())) return;
+  if (message.attempt.live() || !ctx_.view().Contains(message.other())) return;
   if (message.sends()) {
     if (message.ready ? !Agrees(message) : !frames_.MayGoAhead(message)) return;
     frames_.Launch(message);
@@ -94,15 +94,15 @@ void PointToPoint::Start(Message& message) {
     if (!message.ready) frames_.Charge(message);
     return;
   }
-  const bool again = message.retries > 0;
+  const bool retried = message.retries > 0;
   frames_.Launch(message);
   const bool refused = frames_.Feed(message);
-  if (message.executor->complete() || (again && RINGWAY_MUTANT(kReadyOnce))) return;  // Settle decides it
+  if (message.attempt.executor().complete() || (retried && RINGWAY_MUTANT(kReadyOnce))) return;  // Settle decides it
   control::PointToPoint ready = Saying(control::PointToPoint::STEP_READY);
   ready.set_epoch(ctx_.view().epoch.value);
   ready.set_dtype(static_cast<std::uint32_t>(message.submission.descriptor.dtype));
   ready.set_count(message.submission.descriptor.count);
-  ready.set_again(refused);
+  ready.set_resend(refused);
   Say(message.other(), message.name, std::move(ready));
 }
 
@@ -136,8 +136,8 @@ void PointToPoint::Settle() {
   }
   for (const MessageName& name : frames_.TakeComplete()) {
     Message* message = table_.Find(name);
-    if (message == nullptr || !message->executor) continue;
-    if (message->executor->complete() || RINGWAY_MUTANT(kReceiveHalf)) Decide(*message, Code::kOk, "");
+    if (message == nullptr || !message->attempt.live()) continue;
+    if (message->attempt.executor().complete() || RINGWAY_MUTANT(kReceiveHalf)) Decide(*message, Code::kOk, "");
   }
 }
 
@@ -159,7 +159,7 @@ void PointToPoint::Tick() {
 bool PointToPoint::moves_data() const {
   return std::any_of(table_.open().begin(), table_.open().end(), [](const auto& open) {
     const Message& message = open.second;
-    return message.executor && (message.sends() || message.begun);
+    return message.attempt.live() && (message.sends() || message.begun);
   });
 }
 
@@ -181,7 +181,7 @@ void PointToPoint::Decide(Message& message, Code code, const std::string& text) 
   decided.set_text(text);
   Say(message.other(), message.name, std::move(decided));
   if (code != Code::kOk) table_.AddUnsettled(message.other());
-  Tell(message, code, text);
+  End(message, code, text);
 }
 
 void PointToPoint::Ask(Message& message, Code code) {
@@ -201,7 +201,7 @@ void PointToPoint::Report(const Message& message, Code code, const std::string& 
   complete.outcome.code = code;
   complete.outcome.sequence = message.name.seq;
   complete.outcome.epoch = ctx_.view().epoch.value;
-  complete.outcome.wire_bytes = message.wire_bytes;
+  complete.outcome.wire_bytes = message.attempt.wire_bytes;
   complete.outcome.retries = message.retries;
   complete.outcome.algorithm = Algorithm::kDirect;
   if (const auto rank = ctx_.view().RankOf(ctx_.self)) complete.outcome.rank = rank->value;
@@ -214,13 +214,13 @@ void PointToPoint::Report(const Message& message, Code code, const std::string& 
   ctx_.Emit(std::move(complete));
 }
 
-void PointToPoint::Tell(Message& message, Code code, const std::string& text) {
+void PointToPoint::End(Message& message, Code code, const std::string& text) {
   const bool is_received = code == Code::kOk && !message.sends();
   if (is_received) (void)message.submission.buffers->Deliver(message.bytes(), message.bytes());
   Report(message, code, text);
   const PeerId other = message.other();
   const MessageName name = message.name;
-  const bool has_room = message.eager_cost > 0;
+  const bool has_room = !message.attempt.eager_bytes.empty();
   frames_.Stop(message);
   table_.Erase(name);
   table_.ForgetEarly(name);
@@ -292,9 +292,9 @@ void PointToPoint::OnReady(const MessageName& name, const control::PointToPoint&
   const bool went_ahead = frames_.Release(*message);  // in this attempt, and what it took is free again
   message->ready = offer;
   message->wanted = true;
-  if (!message->executor) {
+  if (!message->attempt.live()) {
     Start(*message);
-  } else if (Agrees(*message) && said.again() && went_ahead) {
+  } else if (Agrees(*message) && said.resend() && went_ahead) {
     RINGWAY_REACHED(kMessageSentAgain);
     frames_.ResendAll(*message);
   }
@@ -322,7 +322,7 @@ void PointToPoint::OnDecided(const MessageName& name, const control::PointToPoin
   } else if (code != Code::kOk) {
     Say(name.stream.to, name, Saying(control::PointToPoint::STEP_SETTLED));
   }
-  Tell(*message, code, text);
+  End(*message, code, text);
 }
 
 void PointToPoint::OnAsk(const MessageName& name, const control::PointToPoint& said) {
@@ -338,7 +338,7 @@ void PointToPoint::OnAsk(const MessageName& name, const control::PointToPoint& s
   if (table_.IsOver(name) || RINGWAY_MUTANT(kForgetDecision)) return;
   EarlyMessage* early = table_.MakeEarly(name);
   if (early == nullptr || early->failed) return;
-  table_.DropFrames(*early);
+  early->frames.clear();
   early->failed = Status(code, Why(name.stream.from, code, name));
   control::PointToPoint decided = Saying(control::PointToPoint::STEP_DECIDED);
   decided.set_code(static_cast<std::uint32_t>(code));
@@ -370,13 +370,13 @@ void PointToPoint::ForgetPeer(PeerId other) {
     Message* message = table_.Find(name);
     if (message->other() != other || RINGWAY_MUTANT(kAwaitTheLost)) continue;
     RINGWAY_REACHED(kMessageOtherEndLost);
-    Tell(*message, Code::kPeerLost, ToString(name) + ": " + ctx_.NameOf(other) + ", its other end, has left the group");
+    End(*message, Code::kPeerLost, ToString(name) + ": " + ctx_.NameOf(other) + ", its other end, has left the group");
   }
   table_.ForgetPeer(other);
 }
 
 void PointToPoint::OnEnd(Code code, const std::string& text) {
-  for (const MessageName& name : NamesOf(table_)) Tell(*table_.Find(name), code, text);
+  for (const MessageName& name : NamesOf(table_)) End(*table_.Find(name), code, text);
 }
 
 }  // namespace ringway::agreement

@@ -8,7 +8,7 @@
 //                                           a segment or READY that differs: mismatch
 //     Cancel, deadline, READY differs       Cancel, deadline: cancelled, deadline
 //       --ASK(code)-->                      ASK: the same
-//     told  <--DECIDED(code)--              told
+//     ended <--DECIDED(code)--              ended
 //
 // READY, and so an attempt, is of one view: a freeze ends it, and in the next view the receiver says READY again.
 // DECIDED counts in every view. Links keep both until they are delivered (links/control_stream.h). Where the other end
@@ -76,7 +76,7 @@ class PointToPoint {
   void Decide(Message& message, Code code, const std::string& text);
   void Ask(Message& message, Code code);
   void Report(const Message& message, Code code, const std::string& text);
-  void Tell(Message& message, Code code, const std::string& text);
+  void End(Message& message, Code code, const std::string& text);
   bool Agrees(Message& message);
   void StartWaiting(PeerId receiver);
   void OnReady(const MessageName& name, const control::PointToPoint& said);

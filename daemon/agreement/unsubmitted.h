@@ -57,9 +57,10 @@ class Unsubmitted {
     return Take(dones_, name);
   }
 
-  // Raises `next` beyond what has a verdict.
-  void Skip(ChannelSeqs& next) const {
+  // `next`, raised beyond what has a verdict.
+  ChannelSeqs SkipVerdicts(ChannelSeqs next) const {
     for (const auto& [name, verdict] : verdicts_) next[name.channel] = std::max(next[name.channel], name.seq + 1);
+    return next;
   }
 
  private:

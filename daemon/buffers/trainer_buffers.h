@@ -1,5 +1,5 @@
 // A trainer's own memory as an operation's buffers: used in place, nothing is copied. A trainer that writes there
-// before the operation is done is found out by agreement/buffer_guard.h.
+// before the operation is done is found out by transfer/buffer_guard.h.
 #pragma once
 
 #include <algorithm>

@@ -59,14 +59,14 @@ void Executor::TellNext(Rank to) {
 }
 
 bool Executor::TakeRoom(std::uint64_t bytes) {
-  if (options_.memory != nullptr && !options_.memory->TryTake(MemoryUse::kAside, bytes)) return false;
+  if (options_.memory != nullptr && !options_.memory->TryTake(MemoryUse::kReorder, bytes)) return false;
   room_taken_ += bytes;
   return true;
 }
 
 void Executor::GiveRoom(std::uint64_t bytes) {
   room_taken_ -= bytes;
-  if (options_.memory != nullptr) options_.memory->Give(MemoryUse::kAside, bytes);
+  if (options_.memory != nullptr) options_.memory->Give(MemoryUse::kReorder, bytes);
 }
 
 void Executor::PlanChunks() {
@@ -186,7 +186,8 @@ void Executor::Accept(const Claim& claim, const SegmentHeader& header, std::span
       return;
     }
     RINGWAY_CHECK(claim.has_room || RINGWAY_MUTANT(kTakeTwice));
-    aside_.emplace(KeyOf(claim.arrival, claim.segment), std::vector<std::byte>(payload.begin(), payload.end()));
+    reorder_buffer_.emplace(KeyOf(claim.arrival, claim.segment),
+                            std::vector<std::byte>(payload.begin(), payload.end()));
     return;
   }
   state.final_hash = header.payload_hash;
@@ -210,27 +211,27 @@ bool Executor::Advance(const SumSegment& at, const Payload& fresh) {
       AddNext(sum, state, range, fresh.bytes);
       used = true;
     } else {
-      const auto found = aside_.find(KeyOf(source, at.segment));
-      if (found == aside_.end()) {
-        WantAgain(source, at.segment);
+      const auto found = reorder_buffer_.find(KeyOf(source, at.segment));
+      if (found == reorder_buffer_.end()) {
+        RequestResend(source, at.segment);
         break;
       }
       AddNext(sum, state, range, found->second);
       GiveRoom(found->second.size());
-      aside_.erase(found);
+      reorder_buffer_.erase(found);
     }
   }
   if (state.next == sum.order.size()) FinishSum(at);
   return used;
 }
 
-void Executor::WantAgain(std::uint32_t arrival, std::uint32_t segment) {
+void Executor::RequestResend(std::uint32_t arrival, std::uint32_t segment) {
   Position& position = positions_[arrival][segment];
   if (position != Position::kRefused) return;
   position = Position::kEmpty;
   const Arrival& wanted = schedule_.arrivals[arrival];
   if (RINGWAY_MUTANT(kForgetRefused)) return;
-  again_.push_back({.from = wanted.from, .step = wanted.step, .chunk = wanted.chunk, .segment = segment});
+  resends_.push_back({.from = wanted.from, .step = wanted.step, .chunk = wanted.chunk, .segment = segment});
 }
 
 // The first into the output as it came, or, where the own input follows and is staged, both in one pass.
@@ -375,7 +376,7 @@ std::optional<Ready> Executor::PopReady(Rank to, std::uint32_t wire_bytes_max) {
 }
 
 // Whoever asks for more than there is asks in vain.
-void Executor::SendAgain(Rank to, std::uint16_t step, std::uint16_t chunk, std::uint32_t segment) {
+void Executor::Resend(Rank to, std::uint16_t step, std::uint16_t chunk, std::uint32_t segment) {
   const std::vector<Departure>& all = schedule_.departures;
   const auto found = std::find_if(all.begin(), all.end(), [&](const Departure& departure) {
     return departure.to == to && departure.step == step && departure.chunk == chunk;

@@ -7,15 +7,15 @@
 //   position of an arrival:  empty --Take--> claimed --Accept--> done
 //                              ^  ^---------Release (lane lost, checksum failed)
 //                              |
-//                              +--asked for again, at its turn-- refused <--Take (no room to put it aside)
+//                              +--requested again, at its turn-- refused <--Take (no room to put it into the reorder buffer)
 //
 // A departure's segment becomes ready when its source is there: the input staged that far, the sum made of all that
 // belongs to it, or the chunk finished (cut-through: segment by segment). Finished chunks are encoded from the output:
 // Q(D(codes)) == codes makes that the same as forwarding the codes.
 //
-// A sum takes its values in the schedule's order. What arrives before its turn is copied aside: with a ring nothing,
-// else AsideBytesMax() at most, and no more than `memory` has room for over all operations. What finds no room is not
-// read; when its turn has come its sender is asked for it again (TakeAgain), and then it needs none. So nothing waits
+// A sum takes its values in the schedule's order. What arrives before its turn is put into the reorder buffer: with a ring nothing,
+// else ReorderBytesMax() at most, and no more than `memory` has room for over all operations. What finds no room is not
+// read; when its turn has come its sender is asked to resend it (TakeResends), and then it needs none. So nothing waits
 // for room, whatever the order in which segments arrive.
 //
 // Long work is done in slices: what InputReady makes possible is left to Work.
@@ -68,7 +68,7 @@ struct ExecutorOptions {
   std::uint64_t seed = 0;         // of stochastic rounding: the operation's, the same on all ranks
   Rank self{};                    // so that ranks do not round alike
   float* loss = nullptr;          // for error feedback (quantization_residual.h); null: not noted
-  MemoryShare* memory = nullptr;  // for what is put aside, outlives the executor; null: no limit
+  MemoryShare* memory = nullptr;  // for what is in the reorder buffer, outlives the executor; null: no limit
   ReadySink* sink = nullptr;      // outlives the executor; its destructor still calls it
 };
 
@@ -86,7 +86,7 @@ class Executor {
     std::uint32_t segment = 0;
     std::byte* direct = nullptr;  // read the payload straight here; null: into scratch
     bool skipped = false;         // done or claimed already, or refused: skip the payload
-    bool has_room = false;        // to be put aside
+    bool has_room = false;        // for the reorder buffer
   };
   // Never copies the payload. kProtocol if the position, sender or length is not of this schedule. REQUIRES: the
   // descriptor matches.
@@ -109,9 +109,9 @@ class Executor {
     std::uint16_t chunk = 0;
     std::uint32_t segment = 0;
   };
-  std::vector<Wanted> TakeAgain() { return std::exchange(again_, {}); }
+  std::vector<Wanted> TakeResends() { return std::exchange(resends_, {}); }
   // The other end of that: `to` has refused it, or lost it. Ignored if there is no such departure.
-  void SendAgain(Rank to, std::uint16_t step, std::uint16_t chunk, std::uint32_t segment);
+  void Resend(Rank to, std::uint16_t step, std::uint16_t chunk, std::uint32_t segment);
 
   // The next segment for `to` that fits, or nothing. `wire_bytes_max` bounds the encoded payload.
   std::optional<Ready> PopReady(Rank to, std::uint32_t wire_bytes_max);
@@ -214,7 +214,7 @@ class Executor {
   bool IsItsTurn(std::uint32_t arrival, std::uint32_t segment);
   bool TakeRoom(std::uint64_t bytes);
   void GiveRoom(std::uint64_t bytes);
-  // Adds to the sum what may be added, `fresh` or put aside. Returns false if it was not `fresh`'s turn.
+  // Adds to the sum what may be added, `fresh` or from the reorder buffer. Returns false if it was not `fresh`'s turn.
   bool Advance(const SumSegment& at, const Payload& fresh);
   void AddNext(const Sum& sum, SegmentState& state, const Range& range, std::span<const std::byte> payload);
   bool AddOwn(const SumSegment& at, SegmentState& state, const Range& range);
@@ -222,7 +222,7 @@ class Executor {
   SegmentState* StateOf(const Ready& ready);
   bool WasReady(const Ready& ready) const;
   void AwaitInput(const SumSegment& at);
-  void WantAgain(std::uint32_t arrival, std::uint32_t segment);
+  void RequestResend(std::uint32_t arrival, std::uint32_t segment);
   void FinishSum(const SumSegment& at);
   void QueueAll(const std::vector<std::uint32_t>& departures, std::uint32_t segment) {
     for (const std::uint32_t departure : departures) Queue(departure, segment);
@@ -293,9 +293,9 @@ class Executor {
   std::size_t staged_departures_ = 0;                   // so many of them do not wait any more
   std::vector<UnstagedSum> unstaged_sums_;              // a heap
   std::uint32_t unstaged_sums_seen_ = 0;
-  std::map<std::uint64_t, std::vector<std::byte>> aside_;  // payloads before their turn, by KeyOf
-  std::uint64_t room_taken_ = 0;                           // for them, and for those that are being read
-  std::vector<Wanted> again_;
+  std::map<std::uint64_t, std::vector<std::byte>> reorder_buffer_;  // payloads before their turn, by KeyOf
+  std::uint64_t room_taken_ = 0;                                    // for them, and for those that are being read
+  std::vector<Wanted> resends_;
   std::uint64_t copied_ = 0;  // alone
   std::uint64_t open_segments_ = 0;
   std::uint64_t input_bytes_ = 0;

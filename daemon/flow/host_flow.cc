@@ -154,10 +154,10 @@ Duration HostFlow::Wait(const PathKey& path, TimePoint now) {
   return IsFree(path) ? Duration() : uplink_share_.Wait(path, now);
 }
 
-void HostFlow::OnSent(const PathKey& path, double bytes, bool aside, TimePoint now) {
+void HostFlow::OnSent(const PathKey& path, double bytes, bool bypasses, TimePoint now) {
   if (IsFree(path)) return;
-  if (aside)
-    uplink_share_.OnSentAside(bytes);
+  if (bypasses)
+    uplink_share_.OnBypassed(bytes);
   else
     uplink_share_.OnSent(path, bytes, now);
 }

@@ -56,8 +56,8 @@ class HostFlow {
   bool IsNearby(const PathKey& path) const;
   // How long the path's next segment has to wait for the uplink's rate; 0: it may be sent.
   Duration Wait(const PathKey& path, TimePoint now);
-  // `aside`: small-lane traffic, which is charged to the rate but did not wait.
-  void OnSent(const PathKey& path, double bytes, bool aside, TimePoint now);
+  // `bypasses`: small-lane traffic, which is charged to the rate but did not wait.
+  void OnSent(const PathKey& path, double bytes, bool bypasses, TimePoint now);
   // By TCP on any of the path's lanes.
   void OnResent(const PathKey& path, double bytes);
   // A segment too large for small lanes was sent on any path of this peer. IsQuiet: none was for 500 ms.

@@ -42,7 +42,7 @@ class UplinkShare {
   Duration Wait(const PathKey& pair, TimePoint now);
   void OnSent(const PathKey& pair, double bytes, TimePoint now);
   // Small-lane traffic: charged to the rate; a pair that sends nothing else counts as idle.
-  void OnSentAside(double bytes) { bucket_.OnSent(bytes); }
+  void OnBypassed(double bytes) { bucket_.OnSent(bytes); }
   void OnResent(double bytes) { bucket_.OnResent(bytes); }
   void Forget(PeerId self) { peers_.erase(self); }
 

@@ -37,7 +37,7 @@ class ControlStream {
   // Adds the acknowledgement. To be called for each message that is sent.
   void Stamp(control::PeerMessage& message);
   // Enough are unacknowledged to send an acknowledgement without waiting for the next heartbeat.
-  bool MustTell() const { return taken_ - told_ >= kTakenUntoldMax; }
+  bool MustAcknowledge() const { return taken_ - told_ >= kTakenUntoldMax; }
 
  private:
   static std::size_t SizeOf(const control::PeerMessage& message);

@@ -3,7 +3,7 @@
 //   {"daemon": {"name", "site", "address", "pid", "master", "master_connected", "draining", "version",
 //                "protocol": [min, max], "uplink_limit_mbit", "descriptors": {"limit", "lanes", "lanes_max"},
 //                "security": {"identity", "until", "days_left", "insecure"},
-//                "memory": {"max", "regions", "results", "aside", "early", "residuals"}, "advice": [sentences]},
+//                "memory": {"max", "regions", "results", "reorder", "early", "residuals"}, "advice": [sentences]},
 //    "groups": [{"name", "epoch": "t.c", "frozen", "rank", "world_size", "ring": [names], "self",
 //                "members": [{"peer_id", "name", "site", "address", "rank"}],
 //                "ops_open", all of proto/peer_counts.h, "durations": {each of proto/duration_counts.h:

@@ -458,7 +458,7 @@ Algorithm AlgorithmFor(OpKind collective, Algorithm planned) {
   return goes_around && HasAlgorithm(collective, Algorithm::kRing) ? Algorithm::kRing : Algorithm::kDirect;
 }
 
-std::uint64_t AsideBytesMax(Algorithm algorithm, std::uint32_t world_size, std::uint64_t bytes) {
+std::uint64_t ReorderBytesMax(Algorithm algorithm, std::uint32_t world_size, std::uint64_t bytes) {
   switch (algorithm) {
     case Algorithm::kOneShot:
     case Algorithm::kNaive:
@@ -467,7 +467,7 @@ std::uint64_t AsideBytesMax(Algorithm algorithm, std::uint32_t world_size, std::
       return std::bit_width(world_size - 1) * bytes;
     case Algorithm::kDirect:
     case Algorithm::kHierarchical:
-      return kAsideBuffersMax * bytes;
+      return kReorderBuffersMax * bytes;
     default:
       return bytes;
   }

@@ -143,7 +143,7 @@ inline std::shared_ptr<const Schedule> Share(Schedule schedule) {
 Algorithm AlgorithmFor(OpKind collective, Algorithm planned);
 
 // What a rank may have to put aside at most, of values that arrive before their turn, for operations of `bytes`.
-std::uint64_t AsideBytesMax(Algorithm algorithm, std::uint32_t world_size, std::uint64_t bytes);
+std::uint64_t ReorderBytesMax(Algorithm algorithm, std::uint32_t world_size, std::uint64_t bytes);
 
 // A holder of a finished result sends all of it to one rank that lacks it: in one chunk, or in `parts` where the result
 // was finished in parts, so that the blocks of a codec are those that it was finished in.

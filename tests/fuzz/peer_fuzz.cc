@@ -194,7 +194,7 @@ class World {
     said.set_code(input_.Below(4) == 0 ? input_.Below(40) : static_cast<std::uint32_t>(Code::kCancelled));
     said.set_dtype(input_.OneIn(8) ? input_.Below(40) : static_cast<std::uint32_t>(DType::kF32));
     said.set_count(input_.OneIn(32) ? input_.Number<std::uint64_t>() : SomeCount());
-    said.set_again(input_.OneIn(4));
+    said.set_resend(input_.OneIn(4));
     said.set_early(input_.OneIn(4));
     return message;
   }
@@ -217,10 +217,10 @@ class World {
     control::PeerMessage message;
     switch (input_.Below(9)) {
       case 7:
-        Name(*message.mutable_again());
-        message.mutable_again()->set_step(input_.Below(8));
-        message.mutable_again()->set_chunk(input_.Below(4));
-        message.mutable_again()->set_segment(input_.Below(4));
+        Name(*message.mutable_resend());
+        message.mutable_resend()->set_step(input_.Below(8));
+        message.mutable_resend()->set_chunk(input_.Below(4));
+        message.mutable_resend()->set_segment(input_.Below(4));
         break;
       case 0:
         Name(*message.mutable_ready());

@@ -37,13 +37,13 @@ TEST_F(MemoryBudgetTest, RegionsLeaveAQuarterToWorkWith) {
 }
 
 TEST_F(MemoryBudgetTest, WhatIsPutAsideIsBoundedOverAllSessions) {
-  EXPECT_TRUE(a_.TryTake(MemoryUse::kAside, 125));
-  EXPECT_TRUE(b_.TryTake(MemoryUse::kAside, 125));
-  EXPECT_FALSE(b_.TryTake(MemoryUse::kAside, 1));
-  a_.Give(MemoryUse::kAside, 1);
-  EXPECT_TRUE(b_.TryTake(MemoryUse::kAside, 1));
-  EXPECT_LE(MemoryBudget(1ULL << 50).limit(MemoryUse::kAside), MemoryBudget::kAsideBytesMax);
-  EXPECT_LE(MemoryBudget().limit(MemoryUse::kAside), MemoryBudget::kAsideBytesMax);
+  EXPECT_TRUE(a_.TryTake(MemoryUse::kReorder, 125));
+  EXPECT_TRUE(b_.TryTake(MemoryUse::kReorder, 125));
+  EXPECT_FALSE(b_.TryTake(MemoryUse::kReorder, 1));
+  a_.Give(MemoryUse::kReorder, 1);
+  EXPECT_TRUE(b_.TryTake(MemoryUse::kReorder, 1));
+  EXPECT_LE(MemoryBudget(1ULL << 50).limit(MemoryUse::kReorder), MemoryBudget::kReorderBytesMax);
+  EXPECT_LE(MemoryBudget().limit(MemoryUse::kReorder), MemoryBudget::kReorderBytesMax);
 }
 
 TEST_F(MemoryBudgetTest, ShareThatGoesGivesEverythingBack) {

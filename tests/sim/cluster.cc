@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "daemon/agreement/early_frames.h"
 #include "daemon/buffers/trainer_buffers.h"
+#include "daemon/transfer/early_frames.h"
 #include "proto/check.h"
 #include "tests/sim/cluster_impl.h"
 #include "tests/sim/oracle.h"
@@ -79,10 +79,9 @@ void Cluster::TickAll() {
 // next small operation.
 void Cluster::CheckMemory(std::uint32_t node) {
   constexpr std::uint64_t kChannels = 4;
-  constexpr std::uint64_t kSmallOverhead = 64 * agreement::EarlyFrames::kOverheadBytes;
+  constexpr std::uint64_t kSmallOverhead = 64 * transfer::EarlyRoom::kOverheadBytes;
   const CoordinatorOptions& plan = options_.master;
-  const std::uint64_t from_one = plan.eager_bytes_max + plan.segment_bytes_max +
-                                 agreement::EarlyFrames::kOverheadBytes +
+  const std::uint64_t from_one = plan.eager_bytes_max + plan.segment_bytes_max + transfer::EarlyRoom::kOverheadBytes +
                                  kChannels * (2 * plan.small_bytes_max + kSmallOverhead);
   const agreement::PeerStatus status = nodes_[node]->peer->GetStatus();
   if (status.held_bytes <= from_one * nodes_.size()) return;

@@ -5,7 +5,7 @@
 //
 //   proto/   contracts and base   collective/: pure   device/, stream/, tls/   shell/: for programs only (options, ..)
 //   master/  planning/, coordination/: pure   |  shell/
-//   daemon/  kernels/, buffers/, collective/, links/, flow/, agreement/: pure   |  net/, local/, staging/, runtime/
+//   daemon/  kernels/, buffers/, collective/, links/, flow/, transfer/, agreement/: pure   |  net/, local/, staging/, runtime/
 //   client/  include, src: the library   |  examples, bench, ctl, python
 #include <gtest/gtest.h>
 
@@ -60,9 +60,11 @@ const std::vector<Layer>& Layers() {
       {"daemon/collective", {"proto", "ringway/types.h", "daemon/kernels"}},
       {"daemon/links", {"proto", "ringway/types.h", "daemon/collective"}},
       {"daemon/flow", {"proto", "ringway/types.h"}},
+      {"daemon/transfer",
+       {"proto", "ringway/types.h", "daemon/kernels", "daemon/buffers", "daemon/collective", "daemon/links"}},
       {"daemon/agreement",
        {"proto", "ringway/types.h", "daemon/kernels", "daemon/buffers", "daemon/collective", "daemon/links",
-        "daemon/flow"}},
+        "daemon/flow", "daemon/transfer"}},
       {"daemon/net", {"proto", "ringway/types.h"}},
       {"daemon/local", {"proto", "ringway/types.h", "daemon/buffers", "daemon/net"}},
       {"daemon/staging", {"proto", "ringway/types.h", "daemon/kernels", "daemon/buffers"}},
@@ -90,8 +92,9 @@ bool IsOurs(std::string_view target) {
 }
 
 bool IsPure(std::string_view path) {
-  return IsUnderAny(path, {"proto/collective", "master/planning", "master/coordination", "daemon/kernels",
-                           "daemon/buffers", "daemon/collective", "daemon/links", "daemon/flow", "daemon/agreement"});
+  return IsUnderAny(path,
+                    {"proto/collective", "master/planning", "master/coordination", "daemon/kernels", "daemon/buffers",
+                     "daemon/collective", "daemon/links", "daemon/flow", "daemon/transfer", "daemon/agreement"});
 }
 
 std::string Where(const SourceFile& file, std::size_t line) { return file.path + ":" + std::to_string(line) + ": "; }

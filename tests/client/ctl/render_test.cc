@@ -31,11 +31,11 @@ TEST(RenderTest, DaemonThatIsDrainedSaysSo) {
 
 TEST(RenderTest, LimitsOfADaemonAreALineEach) {
   const auto text = Render(R"({"daemon": {"name": "a", "descriptors": {"limit": 256, "lanes": 22, "lanes_max": 128},
-      "memory": {"max": 1000, "regions": 7, "results": 0, "aside": 0, "early": 0, "residuals": 0}}, "groups": []})");
+      "memory": {"max": 1000, "regions": 7, "results": 0, "reorder": 0, "early": 0, "residuals": 0}}, "groups": []})");
   ASSERT_TRUE(text.ok());
   EXPECT_NE(text.value().find("\n  descriptors: at most 256, lanes have 22 of 128\n"), std::string::npos)
       << text.value();
-  EXPECT_NE(text.value().find("\n  memory: at most 1000 bytes; regions 7 results 0 aside 0 early 0 residuals 0\n"),
+  EXPECT_NE(text.value().find("\n  memory: at most 1000 bytes; regions 7 results 0 reorder 0 early 0 residuals 0\n"),
             std::string::npos);
 }
 

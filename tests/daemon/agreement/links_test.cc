@@ -61,7 +61,7 @@ class PeerLinksTest : public testing::Test, private Links::Listener {
   }
 
   Context ctx_;
-  Attempts attempts_;
+  transfer::Attempts attempts_;
   Links links_;
   std::vector<LinkId> down_;
   std::vector<std::uint64_t> lost_, refused_;
@@ -90,7 +90,7 @@ TEST_F(PeerLinksTest, WhatWasSentWhileTheControlLinkWasDownLeavesWhenItIsUpAgain
 TEST_F(PeerLinksTest, FramesThatTheOtherEndDidNotTakeAreLostNewestFirst) {
   (void)links_.OnUp(kControl, {});
   (void)LaneUp(1);
-  for (int i = 0; i < 3; ++i) SendFrame(attempts_.Begin());
+  for (int i = 0; i < 3; ++i) SendFrame(attempts_.Begin(nullptr));
   control::LaneClosed closed;
   closed.set_lane(0);
   closed.set_generation(1);

@@ -58,7 +58,7 @@ class MembershipTest : public testing::Test, private Membership::Listener {
   bool HasToFinish() const override { return false; }
 
   Context ctx_;
-  Attempts attempts_;
+  transfer::Attempts attempts_;
   NoLinks no_links_;
   Links links_;
   OpTable table_;
@@ -106,15 +106,15 @@ TEST_F(MembershipTest, LossOfAMemberFreezesAndIsReportedOnce) {
   EXPECT_EQ(Report()->stop(), 6u);
 }
 
-TEST_F(MembershipTest, TroubleOfTheDataPathWaitsForItsEndAndCountsInAViewThatRuns) {
+TEST_F(MembershipTest, RecoveryThatTheDataPathRequestsWaitsForItsEndAndCountsInAViewThatRuns) {
   (void)Install(5);
-  membership_.RequestRecoveryLater("first");
-  membership_.RequestRecoveryLater("second");
+  ctx_.RequestRecoveryLater("first");
+  ctx_.RequestRecoveryLater("second");
   EXPECT_TRUE(ctx_.views.running());
   (void)Report();
   membership_.ActOnRequests();
   EXPECT_EQ(Report()->reason(), "second");
-  membership_.RequestRecoveryLater("while frozen");
+  ctx_.RequestRecoveryLater("while frozen");
   membership_.ActOnRequests();
   EXPECT_FALSE(Report());
 }

@@ -39,10 +39,11 @@ class MessageTableTest : public testing::Test {
     EarlyMessage* early = table_.MakeEarly(name);
     ASSERT_NE(early, nullptr);
     early->epoch = epoch;
-    early->frames.emplace(segment, table_.Reserve(name.stream.from, Header(bytes)));
+    early->frames.emplace(segment, room_.Reserve(name.stream.from, Header(bytes)));
   }
 
-  MessageTable table_{kMe, nullptr};
+  transfer::EarlyRoom room_{nullptr};
+  MessageTable table_{kMe};
 };
 
 TEST_F(MessageTableTest, MessagesOfAStreamAreNumberedInTheOrderOfSubmission) {
@@ -64,27 +65,6 @@ TEST_F(MessageTableTest, AMessageIsOverOnceItIsErasedAndNotBeforeItIsSubmitted) 
   EXPECT_TRUE(table_.IsOver(From(kPartner, 1)));
   EXPECT_FALSE(table_.IsOver(From(kPartner, 2)));
   EXPECT_EQ(table_.FindToken(5), nullptr);
-}
-
-TEST_F(MessageTableTest, AnAttemptIsFoundAsLongAsItRuns) {
-  Message& message = table_.Add(Recv(kPartner));
-  table_.SetAttempt(message, 9);
-  EXPECT_EQ(table_.FindAttempt(9), &message);
-  table_.SetAttempt(message, 11);
-  EXPECT_EQ(table_.FindAttempt(9), nullptr);
-  table_.Erase(message.name);
-  EXPECT_EQ(table_.FindAttempt(11), nullptr);
-}
-
-TEST_F(MessageTableTest, SendsWithAnAttemptAreListedByReceiver) {
-  buffers::Submission send = Recv(kPartner);
-  send.descriptor.kind = OpKind::kSend;
-  Message& message = table_.Add(send);
-  EXPECT_TRUE(table_.sending().empty());
-  table_.SetAttempt(message, 1);
-  EXPECT_EQ(table_.sending().at(kPartner).size(), 1U);
-  table_.SetAttempt(message, 0);
-  EXPECT_TRUE(table_.sending().empty());
 }
 
 TEST_F(MessageTableTest, WhatOnePartnerSaysInAdvanceIsBounded) {
@@ -122,13 +102,13 @@ TEST_F(MessageTableTest, FramesOfAViewThatIsOverAreDroppedAndFailuresKept) {
   Hold(From(kPartner, 2), Epoch(5), 0, 100);
   table_.MakeEarly(From(kPartner, 3))->failed = Status(Code::kCancelled, "x");
   table_.MakeEarly(From(kPartner, 4))->ready = MessageOffer{};
-  EXPECT_EQ(table_.held_bytes(kPartner), 2 * (100 + EarlyFrames::kOverheadBytes));
+  EXPECT_EQ(room_.BytesFrom(kPartner), 2 * (100 + transfer::EarlyRoom::kOverheadBytes));
   table_.EndViewsBelow(Epoch(5));
   EXPECT_EQ(table_.FindEarly(From(kPartner, 1)), nullptr);
   EXPECT_EQ(table_.FindEarly(From(kPartner, 2))->frames.size(), 1U);
   EXPECT_NE(table_.FindEarly(From(kPartner, 3)), nullptr);
   EXPECT_EQ(table_.FindEarly(From(kPartner, 4)), nullptr);
-  EXPECT_EQ(table_.held_bytes(), 100 + EarlyFrames::kOverheadBytes);
+  EXPECT_EQ(room_.bytes(), 100 + transfer::EarlyRoom::kOverheadBytes);
 }
 
 // Its window is that of one view.
@@ -137,20 +117,9 @@ TEST_F(MessageTableTest, APartnerThatHasMovedOnHasLeftItsFramesBehind) {
   Hold(From(kPartner, 1), Epoch(4), 0, 100);
   Hold(From(kThird, 1), Epoch(4), 0, 100);
   EXPECT_TRUE(table_.MoveTo(kPartner, Epoch(5)));
-  EXPECT_EQ(table_.held_bytes(kPartner), 0U);
-  EXPECT_GT(table_.held_bytes(kThird), 0U);
+  EXPECT_EQ(room_.BytesFrom(kPartner), 0U);
+  EXPECT_GT(room_.BytesFrom(kThird), 0U);
   EXPECT_FALSE(table_.MoveTo(kPartner, Epoch(4)));
-}
-
-TEST_F(MessageTableTest, WithoutRoomAFrameIsNotHeld) {
-  MemoryShare share(std::make_shared<MemoryBudget>(2000));
-  MessageTable table(kMe, &share);
-  const EarlyFrame first = table.Reserve(kPartner, Header(600));
-  ASSERT_NE(first.payload, nullptr);
-  EXPECT_EQ(table.Reserve(kPartner, Header(600)).payload, nullptr);
-  table.Unreserve(first);
-  EXPECT_EQ(table.held_bytes(), 0U);
-  EXPECT_EQ(share.used(MemoryUse::kEarly), 0U);
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ class AllowedTest : public testing::Test, private Links::Listener {
 
   std::shared_ptr<flow::ProbeBook> book_ = std::make_shared<flow::ProbeBook>();
   Context ctx_;
-  Attempts attempts_;
+  transfer::Attempts attempts_;
   Links links_;
   Paths paths_;
 };

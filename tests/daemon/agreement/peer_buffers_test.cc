@@ -62,7 +62,8 @@ TEST_F(PeerBuffersTest, SegmentsOfTheHigherPriorityAreSentFirst) {
   while (const auto frame = Next(0, 0)) channels.push_back(frame->header.op.channel.value);
   EXPECT_GT(channels.size(), 3u);
   EXPECT_EQ(std::set<std::uint32_t>(channels.begin(), channels.end()), (std::set<std::uint32_t>{0, 5, 9}));
-  for (std::size_t i = ReadyIndex::kAgingPeriod - 1; i < channels.size(); i += ReadyIndex::kAgingPeriod - 1) {
+  for (std::size_t i = transfer::ReadyIndex::kAgingPeriod - 1; i < channels.size();
+       i += transfer::ReadyIndex::kAgingPeriod - 1) {
     EXPECT_EQ(channels[i], 0U) << "one of a lower priority, now and then";
     channels.erase(channels.begin() + static_cast<std::ptrdiff_t>(i));
   }

@@ -87,7 +87,7 @@ class PeerWorkTest : public testing::Test {
         EXPECT_EQ(memory_[complete->token].result, memory_[complete->token].input) << "of a world of one";
       } else if (const auto* said = std::get_if<ToPeer>(&action)) {
         if (said->message.has_heartbeat() && said->to == kOtherPeer) ++heartbeats_;
-        if (said->message.has_again()) again_.push_back(said->message.again());
+        if (said->message.has_resend()) resends_.push_back(said->message.resend());
       }
     }
   }
@@ -111,7 +111,7 @@ class PeerWorkTest : public testing::Test {
   std::set<std::uint64_t> told_;
   std::uint64_t told_bytes_ = 0;
   int heartbeats_ = 0;
-  std::vector<control::Again> again_;
+  std::vector<control::Resend> resends_;
 };
 
 TEST_F(PeerWorkTest, HeartbeatsGoOnWhileALargeCopyIsMadeAlone) {
@@ -216,12 +216,12 @@ TEST_F(PeerWorkTest, EarlySegmentThatFoundNoRoomIsAskedForWhenItsOperationIsSubm
   ASSERT_TRUE(inbound.ok());
   EXPECT_EQ(inbound.value().kind, Inbound::Kind::kDiscard);
   EXPECT_EQ(budget->used(), 0u);
-  EXPECT_TRUE(again_.empty());
+  EXPECT_TRUE(resends_.empty());
   Submit(8000);
-  ASSERT_EQ(again_.size(), 1u);
-  EXPECT_EQ(again_[0].seq(), 1u);
-  EXPECT_EQ(again_[0].chunk(), 1u);
-  EXPECT_EQ(again_[0].epoch(), header.epoch.value);
+  ASSERT_EQ(resends_.size(), 1u);
+  EXPECT_EQ(resends_[0].seq(), 1u);
+  EXPECT_EQ(resends_[0].chunk(), 1u);
+  EXPECT_EQ(resends_[0].epoch(), header.epoch.value);
 }
 
 }  // namespace

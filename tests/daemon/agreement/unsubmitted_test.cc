@@ -28,7 +28,7 @@ TEST(UnsubmittedTest, ChannelsStandBeyondWhatHasAVerdict) {
   unsubmitted.AddVerdict(OnUsed(4), {});
   unsubmitted.AddVerdict({ChannelId(2), 1}, {});
   ChannelSeqs next{{kUsed, 2}, {ChannelId(2), 7}};
-  unsubmitted.Skip(next);
+  next = unsubmitted.SkipVerdicts(next);
   EXPECT_EQ(next, (ChannelSeqs{{kUsed, 5}, {ChannelId(2), 7}}));
 }
 

@@ -170,7 +170,7 @@ TEST(CountedWorldTest, SegmentsThatGotLostAreSentAgainByARankThatReceivesNothing
   const std::vector<World::Frame> lost = std::exchange(world.wire(), {});
   ASSERT_GT(lost.size(), 10U);
   for (const World::Frame& frame : lost)
-    world.executor(0).SendAgain(frame.to, frame.header.step, frame.header.chunk, frame.header.segment);
+    world.executor(0).Resend(frame.to, frame.header.step, frame.header.chunk, frame.header.segment);
   world.Run(4);
   for (std::uint32_t rank = 0; rank < 3; ++rank) EXPECT_TRUE(world.executor(rank).complete()) << rank;
 }

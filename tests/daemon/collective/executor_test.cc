@@ -318,12 +318,12 @@ TEST(Executor, AskingAgainForWhatThereIsNotChangesNothing) {
   World world(SumOf(DType::kF64, 5000), Inputs<double>(3, 5000, 10), kSegment);
   Executor& executor = world.executor(0);
   world.Send();
-  executor.SendAgain(Rank(1), 60000, 0, 0);
-  executor.SendAgain(Rank(1), 0, 0, 1 << 20);
-  executor.SendAgain(Rank(2), 0, 0, 0);
+  executor.Resend(Rank(1), 60000, 0, 0);
+  executor.Resend(Rank(1), 0, 0, 1 << 20);
+  executor.Resend(Rank(2), 0, 0, 0);
   EXPECT_FALSE(executor.NextBytes(Rank(1)).has_value());
   EXPECT_FALSE(executor.NextBytes(Rank(2)).has_value());
-  for (int i = 0; i < 100'000; ++i) executor.SendAgain(Rank(1), 0, 0, 0);
+  for (int i = 0; i < 100'000; ++i) executor.Resend(Rank(1), 0, 0, 0);
   int queued = 0;
   while (executor.PopReady(Rank(1), kPayloadBytesMax)) ++queued;
   EXPECT_LE(queued, 100) << "nobody makes a queue grow without bound";

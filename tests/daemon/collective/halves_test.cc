@@ -120,7 +120,7 @@ TEST_P(Halves, WhatWasNeverReadyIsNotSentAgain) {
     World world(Of(kind, 3001), WholeInputs(3, 3001, 7), kHalfSegment, true);
     for (std::uint32_t to = 0; to < 3; ++to) {
       for (std::uint16_t step = 0; step < 8; ++step) {
-        for (std::uint16_t chunk = 0; chunk < 3; ++chunk) world.executor(1).SendAgain(Rank(to), step, chunk, 0);
+        for (std::uint16_t chunk = 0; chunk < 3; ++chunk) world.executor(1).Resend(Rank(to), step, chunk, 0);
       }
       EXPECT_FALSE(world.executor(1).NextBytes(Rank(to)).has_value()) << NameOf(kind);
     }

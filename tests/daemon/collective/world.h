@@ -142,8 +142,8 @@ class World {
   }
 
   void AskAgain(std::uint32_t rank) {
-    for (const Executor::Wanted& wanted : executors_[rank]->TakeAgain()) {
-      executors_[wanted.from.value]->SendAgain(Rank(rank), wanted.step, wanted.chunk, wanted.segment);
+    for (const Executor::Wanted& wanted : executors_[rank]->TakeResends()) {
+      executors_[wanted.from.value]->Resend(Rank(rank), wanted.step, wanted.chunk, wanted.segment);
       SendFrom(wanted.from.value);
       ++asked_again_;
     }

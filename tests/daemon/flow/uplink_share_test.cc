@@ -92,7 +92,7 @@ TEST_F(UplinkShareTest, SmallSegmentsDoNotWaitForTheOperatorsLimitButCount) {
   double small = 0;
   for (int ms = 0; ms < 2000; ++ms) {
     const TimePoint now = now_ + milliseconds(ms);
-    pace.OnSentAside(5000);
+    pace.OnBypassed(5000);
     small += 5000;
     for (int n = 0; n < 1000 && pace.Wait(PairTo(2), now) == Duration(); ++n) {
       pace.OnSent(PairTo(2), kSegment, now);
@@ -163,10 +163,10 @@ TEST_F(UplinkShareTest, WhoseOthersFellSilentIsNotHeld) {
 }
 
 TEST_F(UplinkShareTest, WhatGoesAsideCountsButItsSenderDoesNot) {
-  pace_.OnSentAside(1e9);
+  pace_.OnBypassed(1e9);
   EXPECT_EQ(pace_.Wait(PairTo(0), now_), Duration()) << "nobody else sends";
   (void)SendFor(milliseconds(100), 2);
-  pace_.OnSentAside(1e9);
+  pace_.OnBypassed(1e9);
   EXPECT_GT(pace_.Wait(PairTo(0), now_), milliseconds(50));
 }
 

@@ -96,10 +96,10 @@ TEST(ControlStream, WhatIsNotAcknowledgedIsBounded) {
 TEST(ControlStream, ManyThatWereTakenAreToldWithoutAHeartbeat) {
   ControlStream a, b;
   std::uint64_t seq = 0;
-  while (!b.MustTell()) ASSERT_EQ(b.Take(Sent(a, ++seq)), Verdict::kNew);
+  while (!b.MustAcknowledge()) ASSERT_EQ(b.Take(Sent(a, ++seq)), Verdict::kNew);
   EXPECT_EQ(seq, ControlStream::kTakenUntoldMax);
   EXPECT_EQ(a.Take(Beat(b)), Verdict::kNew);
-  EXPECT_FALSE(b.MustTell());
+  EXPECT_FALSE(b.MustAcknowledge());
 }
 
 }  // namespace

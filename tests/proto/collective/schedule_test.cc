@@ -127,7 +127,7 @@ TEST(Schedules, PutAsideNoMoreThanTheySay) {
         std::size_t aside = 0;
         for (const Sum& sum : schedule.sums) aside += sum.order.size() - 2;
         const std::uint64_t bytes = 1 << 20;
-        EXPECT_LE(aside * bytes / schedule.chunks(), AsideBytesMax(static_cast<Algorithm>(kind), world, bytes))
+        EXPECT_LE(aside * bytes / schedule.chunks(), ReorderBytesMax(static_cast<Algorithm>(kind), world, bytes))
             << NameOf(static_cast<Algorithm>(kind)) << ' ' << world;
       }
     }
@@ -138,7 +138,7 @@ TEST(Schedules, PutAsideNoMoreThanTheySay) {
 TEST(Schedules, DirectPutsAsideNoMoreThanItSaysWithTheLargestShare) {
   for (std::uint32_t world = 2; world <= 64; ++world) {
     const std::uint64_t aside = std::uint64_t{world - 2} * ShareMax(world);  // of the buffer, by kWholeShare
-    EXPECT_LE(aside, AsideBytesMax(Algorithm::kDirect, world, kWholeShare)) << world;
+    EXPECT_LE(aside, ReorderBytesMax(Algorithm::kDirect, world, kWholeShare)) << world;
     EXPECT_GE(std::uint64_t{world} * ShareMax(world), kWholeShare) << "equal shares are allowed";
   }
 }
@@ -186,7 +186,7 @@ TEST(Schedules, HierarchicalPutsAsideNoMoreThanItSaysWithTheLargestShare) {
       for (const Sum& sum : schedule.sums) {
         if (sum.order.size() > 2) aside += (sum.order.size() - 2) * schedule.weights[sum.chunk];
       }
-      EXPECT_LE(aside, AsideBytesMax(Algorithm::kHierarchical, count * size, std::uint64_t{kWholeShare} * size))
+      EXPECT_LE(aside, ReorderBytesMax(Algorithm::kHierarchical, count * size, std::uint64_t{kWholeShare} * size))
           << count << " sites of " << size;
     }
   }

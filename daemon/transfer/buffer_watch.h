@@ -1,4 +1,4 @@
-// Tells a trainer that writes to memory of an operation in flight from a link that flips bytes. Both make a payload
+// Distinguishes a trainer that writes to memory of an operation in flight from a link that flips bytes. Both make a payload
 // fail its checksum; this is what a peer knows of it.
 //
 //   seen here                                                              judged
@@ -26,7 +26,7 @@
 
 #include "proto/clock.h"
 
-namespace ringway::agreement {
+namespace ringway::transfer {
 
 class BufferWatch {
  public:
@@ -58,4 +58,4 @@ class BufferWatch {
   std::map<Place, std::uint64_t> failed_;  // the hash of what failed
 };
 
-}  // namespace ringway::agreement
+}  // namespace ringway::transfer

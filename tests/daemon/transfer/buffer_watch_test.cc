@@ -1,10 +1,10 @@
-#include "daemon/agreement/buffer_watch.h"
+#include "daemon/transfer/buffer_watch.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace ringway::agreement {
+namespace ringway::transfer {
 namespace {
 
 constexpr BufferWatch::Place kWatched{.attempt = 3, .arrival = 1, .segment = 7};
@@ -67,4 +67,4 @@ TEST(BufferWatchTest, KeepsOnlySoManyAndForgetsTheOldestAttempt) {
 }
 
 }  // namespace
-}  // namespace ringway::agreement
+}  // namespace ringway::transfer

@@ -13,7 +13,7 @@
 //       ^  ^----- Changed(none) -------+  ^---- Unblock: the rank is ready for it --+
 //       +------------------------------------------ Changed(none) ------------------+
 //
-// The executors say what changes (collective::ReadySink). A blocked operation is looked at again only when something
+// The executors report what changes (collective::ReadySink). A blocked operation is looked at again only when something
 // has changed that may let it go: READY, room in the window, the operation before it on its channel.
 //
 // Pure. Every call costs the logarithm of what is open, Next one for each priority as well; Unblock as much for each
@@ -29,16 +29,18 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/collective/executor.h"
 #include "proto/ids.h"
 #include "proto/lane_roles.h"
 
-namespace ringway::agreement {
+namespace ringway::transfer {
+
+class Attempt;
 
 // An operation and when it is due.
 struct Turn {
   std::uint32_t priority = 0;
   OpName name;
+  Attempt* attempt = nullptr;  // its own
   friend bool operator==(const Turn&, const Turn&) = default;
 };
 
@@ -223,15 +225,5 @@ class ReadyIndex {
   std::uint64_t turns_ = 0;
   std::map<Rank, Queue> queues_;
 };
-// What one operation's executor tells the index.
-class ReadyReporter final : public collective::ReadySink {
- public:
-  ReadyReporter(ReadyIndex* index, const Turn& turn) : index_(index), turn_(turn) {}
-  void OnNextChanged(Rank to, std::optional<std::uint32_t> bytes) override { index_->Changed(turn_, to, bytes); }
 
- private:
-  ReadyIndex* index_;
-  Turn turn_;
-};
-
-}  // namespace ringway::agreement
+}  // namespace ringway::transfer

@@ -1,8 +1,8 @@
-#include "daemon/agreement/buffer_watch.h"
+#include "daemon/transfer/buffer_watch.h"
 
 #include "proto/hash.h"
 
-namespace ringway::agreement {
+namespace ringway::transfer {
 
 void BufferWatch::OnFailedRead(const Place& place, std::span<const std::byte> target, TimePoint now) {
   OnFailure(now);
@@ -18,4 +18,4 @@ bool BufferWatch::HasChanged(const Place& place, std::span<const std::byte> targ
   return Hash64(target) != failed;
 }
 
-}  // namespace ringway::agreement
+}  // namespace ringway::transfer

@@ -1,11 +1,11 @@
-#include "daemon/agreement/ready_index.h"
+#include "daemon/transfer/ready_index.h"
 
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <vector>
 
-namespace ringway::agreement {
+namespace ringway::transfer {
 namespace {
 
 constexpr Rank kTo(3);
@@ -164,4 +164,4 @@ TEST(ReadyIndexTest, BlockedOneThatEndsIsForgotten) {
 }
 
 }  // namespace
-}  // namespace ringway::agreement
+}  // namespace ringway::transfer

@@ -1,0 +1,57 @@
+#include "daemon/transfer/attempt.h"
+
+#include <utility>
+
+namespace ringway::transfer {
+
+void Attempt::Begin(Attempts& attempts, ReadyIndex* index, Start start) {
+  End();
+  attempts_ = &attempts;
+  index_ = index;
+  epoch_ = start.epoch;
+  number_ = attempts.Begin(this);
+  collective::ExecutorOptions& options = start.options;
+  options.input = buffers->input();
+  options.output = buffers->output();
+  options.input_bytes_ready = options.shape.input.count == 0 ? 0 : buffers->input_ready();
+  options.trainers_output = name.kind == SegmentKind::kData && buffers->trainer_writes_output();
+  options.sink = index == nullptr ? nullptr : this;
+  executor_ = std::make_unique<collective::Executor>(std::move(start.schedule), options);
+}
+
+void Attempt::End() {
+  if (attempts_ != nullptr) attempts_->End(number_);
+  executor_.reset();
+}
+
+std::string Attempt::ToText() const {
+  return name.kind == SegmentKind::kMessage ? ToString(name.message()) : "operation " + ToString(name.op);
+}
+
+bool Attempt::trainer_writes(const collective::Ready& ready) const {
+  if (returned || name.kind == SegmentKind::kFetched) return false;  // those are copies
+  return executor_->SendsInput(ready) ? buffers->trainer_writes_input() : buffers->trainer_writes_output();
+}
+
+bool Attempt::Encode(const collective::Ready& ready, const Copy& copy, std::span<std::byte> scratch, Outbound& out,
+                     links::SentFrame& sent) {
+  collective::Executor::Encoded encoded = executor_->Encode(ready, scratch, copy == nullptr ? nullptr : copy->data());
+  if (!encoded.fits) return false;
+  encoded.header.kind = name.kind;
+  encoded.header.epoch = epoch_;
+  encoded.header.op = name.op;
+  EncodeSegmentHeader(encoded.header, out.header);
+  out.payload = encoded.payload;
+  out.keep = copy == nullptr ? Keep(buffers) : Keep(copy);
+  sent = {.op = name.op, .attempt = number_, .ready = ready, .hash = encoded.header.payload_hash};
+  wire_bytes += kSegmentHeaderBytes + encoded.payload.size();
+  return true;
+}
+
+Attempt::Copy Attempt::SealedCopy(const collective::Range& range) {
+  std::optional<std::vector<std::byte>> copy = seal_.Copy(buffers->output(), range);
+  if (!copy) return nullptr;
+  return std::make_shared<const std::vector<std::byte>>(std::move(*copy));
+}
+
+}  // namespace ringway::transfer
