@@ -125,6 +125,10 @@ struct Operation {
   bool is_reported() const { return stage == Stage::kReported; }
   // Whether its result stays here for those who lack it when it is reported.
   bool is_retained() const { return !attempt.buffers->trainer_writes_output(); }
+  // Whether the whole result is here: a reported one in its trainer's memory is the trainer's again.
+  bool can_be_fetched() const {
+    return has_outcome() && outcome.code == Code::kOk && shape.shared && (is_retained() || !is_reported());
+  }
   std::uint64_t retained_bytes() const { return is_retained() ? attempt.buffers->output_bytes_max() : 0; }
 };
 

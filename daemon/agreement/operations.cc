@@ -380,9 +380,7 @@ void Operations::SendDone(const OpName& name) { links_.Broadcast(DoneMessage(ctx
 
 void Operations::OnFetch(PeerId from, const OpName& name) {
   Operation* op = table_.Find(name);
-  const bool holds = op != nullptr && op->has_outcome() && op->outcome.code == Code::kOk && op->shape.shared &&
-                     (op->is_retained() || !op->is_reported());  // a reported result region is the trainer's again
-  if (holds) return launcher_.Serve(*op, from);
+  if (op != nullptr && op->can_be_fetched()) return launcher_.Serve(*op, from);
   ctx_.AddNote("fetch_refused", {{"op", ToString(name)}, {"from", ctx_.NameOf(from)}}, Severity::kWarning);
 }
 
