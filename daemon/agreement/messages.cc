@@ -131,4 +131,10 @@ Complete CompleteOf(const Operation& op) {
   return complete;
 }
 
+void SetAdopted(const control::View& view, Complete& complete) {
+  complete.outcome.epoch = view.epoch();
+  complete.contributors.clear();
+  for (const control::PeerInfo& member : view.members()) complete.contributors.emplace_back(member.peer_id());
+}
+
 }  // namespace ringway::agreement

@@ -22,5 +22,7 @@ control::PeerMessage ResendMessage(Epoch epoch, const OpName& name, const collec
 control::OpReport ReportOf(const Operation& op, Epoch epoch);
 // What its trainer gets, but for the rank. REQUIRES: it has its outcome.
 Complete CompleteOf(const Operation& op);
+// That an UpdateView has adopted this view: every rank names it, also one that lives in a later view when it learns of it.
+void SetAdopted(const control::View& view, Complete& complete);
 
 }  // namespace ringway::agreement

@@ -236,11 +236,7 @@ void Operations::Report(Operation& op) {
   Complete complete = CompleteOf(op);
   if (op.is_update()) {
     if (const Epoch epoch = Adopt(op); epoch.value != 0) {
-      // Every rank names the adopted view, also one that lives in a later view when it learns of it.
-      complete.outcome.epoch = epoch.value;
-      complete.contributors.clear();
-      for (const auto& info : membership_.FindPrepared(epoch)->members())
-        complete.contributors.emplace_back(info.peer_id());
+      SetAdopted(*membership_.FindPrepared(epoch), complete);
       if (epoch > ctx_.view().epoch) membership_.InstallPrepared(epoch);
     }
     membership_.OnUpdateOver();
