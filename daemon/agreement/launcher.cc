@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint64_t kReorderBytesMax = 256 << 20;
 constexpr std::size_t kRetainedMax = 4096;  // operations that a report names, and kilobytes of each
 
-// Of stochastic rounding: the same on all ranks and in all attempts. What rounds to nearest needs none.
+// The seed of stochastic rounding is the same on all ranks and in all attempts. Rounding to nearest needs none.
 std::uint64_t SeedOf(const Encoding& codec, const std::string& group, const OpName& name) {
   if (codec.rounding != Rounding::kStochastic) return 0;
   const std::string text = group + '\0' + std::to_string(name.channel.value) + '.' + std::to_string(name.seq);

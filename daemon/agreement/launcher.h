@@ -33,7 +33,7 @@ class Launcher {
   Algorithm AlgorithmOf(const Operation& op) const;
   // Made once a view: of many ranks it takes longer than a small operation. An all_to_all_v has its own.
   std::shared_ptr<const collective::Schedule> ScheduleOf(const Submission& submission);
-  // Of its result; 0 where nothing is lost. Made once a view.
+  // The bound on its result's error; 0 where nothing is lost. Made once a view.
   double ErrorBoundOf(const Descriptor& descriptor);
   void OnView() {
     schedules_.clear();
@@ -58,7 +58,7 @@ class Launcher {
   OpTable& table_;
   transfer::Transfer& transfer_;
   const Membership& membership_;
-  // Of this view; bounds by what they depend on.
+  // Those of this view; error bounds by what they depend on.
   using ScheduleKey = std::tuple<OpKind, Algorithm, std::uint8_t>;  // the last: the root
   std::map<ScheduleKey, std::shared_ptr<const collective::Schedule>> schedules_;
   std::map<std::tuple<OpKind, Algorithm, ReduceOp, DType, Codec, Rounding>, double> error_bounds_;

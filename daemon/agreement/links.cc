@@ -111,7 +111,7 @@ void Links::OnDialFailed(PeerId other, bool control, const Status& why) {
   ctx_.SendToMaster(std::move(message));
 }
 
-// Of a candidate all links are closed and opened anew. The other end may be in a view with us by then, and use them.
+// All links of a candidate are closed and reopened. The other end may be in a view with us by then, and use them.
 void Links::StartOver(PeerId candidate) {
   ctx_.Emit(CloseLinks{candidate, {}});
   for (std::uint32_t lane = 0; lane < kLanesMax; ++lane) {

@@ -37,9 +37,9 @@ class Links {
    public:
     // What was half read from the lane will not come.
     virtual void OnLaneDown(const LinkId& lane) = 0;
-    // The other end did not take the frame: it closed its lane, or
+    // The other end did not take the frame: its lane closed before.
     virtual void OnFrameLost(PeerId to, const links::SentFrame& frame) = 0;
-    // .. this one failed its checksum there; it is lost, too, and comes first.
+    // The frame failed its checksum at the other end. It is lost, too, which is reported after this.
     virtual void OnFrameRefused(const links::SentFrame& frame) = 0;
     virtual void OnFault(const std::vector<PeerId>& others, const std::string& why) = 0;
 
@@ -78,7 +78,7 @@ class Links {
 
   // ---- links. REQUIRES, but for Admit: the pair is known.
   Status Admit(const LinkId& link, const LinkTerms& terms, const Identity* who) const;
-  // Returns whether the pair has come to stand with it; the master is told.
+  // Returns whether the pair has come to stand with it; the master gets a report.
   [[nodiscard]] bool OnUp(const LinkId& link, const LinkTerms& terms);
   void OnDown(const LinkId& link, const std::string& why);
   void OnDialFailed(PeerId other, bool control, const Status& why);

@@ -79,7 +79,7 @@ class Membership {
   // Who installs a view with a peer it has lost aborts that view too.
   void AccuseMissing();
   void AccuseSilent();
-  // For a loss or a fault seen here: freeze, tell the master and every member.
+  // For a loss or a fault seen here: freeze, notify the master and every member.
   void RequestRecovery(const std::string& reason);
   // That the data path has asked for (Context::RequestRecoveryLater).
   void ActOnRequests();

@@ -52,7 +52,7 @@ class MessageFrames {
   void Charge(Message& message);
   // Returns whether there is room again.
   bool Release(Message& message);
-  // Of a message that runs here now: what came before. Returns whether some of it found no room.
+  // Feeds what came before it to a message that runs here now. Returns whether some of it found no room.
   [[nodiscard]] bool Feed(Message& message);
   void ResendAll(Message& message);
 

@@ -9,7 +9,7 @@
 namespace ringway::agreement {
 namespace {
 
-// Of a message that names an operation.
+// Fills in which operation a message names.
 template <typename Named>
 void SetName(Named& message, Epoch epoch, const OpName& name) {
   message.set_epoch(epoch.value);
@@ -122,7 +122,7 @@ Complete CompleteOf(const Operation& op) {
   complete.outcome.retries = op.retries;
   complete.outcome.algorithm = op.algorithm;
   complete.outcome.error_bound = static_cast<float>(op.error_bound);
-  // Of the agreed outcome alone: a rank that reports it in a later view says the same.
+  // This follows from the agreed outcome alone: a rank that reports it in a later view says the same.
   complete.outcome.update_waits = ok && !op.is_update() && op.outcome.prepared > op.outcome.epoch ? 1 : 0;
   complete.collective = op.submission.descriptor.kind;
   complete.bytes = op.output_bytes();

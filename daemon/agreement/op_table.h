@@ -3,8 +3,8 @@
 // One invariant a field: a channel's `next` is above every submitted sequence number; everything up to `complete_upto`
 // has an outcome here; everything up to `finished_upto` has one on every member and is forgotten.
 //
-// Of what may have become ripe a set is kept (due): operations that somebody holds more of than before, or that have
-// got on here. Nobody walks all operations for one segment, acknowledgement or submission.
+// The set `due` has the operations that may be ready to be reported or forgotten: somebody holds one more than before, or
+// it has advanced here. Nothing walks all operations for one segment, acknowledgement or submission.
 #pragma once
 
 #include <algorithm>

@@ -53,8 +53,8 @@ struct Obstacles {
   std::string mismatch;
   std::string partner_lost;      // it cannot be done without a peer that is gone, and why
   std::string overdue;           // its deadline has passed: whom it waited for
-  Epoch hung_in;                 // in this view it has waited for as long as the group allows ...
-  std::vector<PeerId> hung_for;  // ... for these
+  std::vector<PeerId> hung_for;  // it has waited for these for as long as the group allows
+  Epoch hung_in;                 // the view in which it has
 };
 
 struct Waiting {
@@ -92,7 +92,7 @@ struct Operation {
 
   std::uint64_t input_bytes() const { return shape.input.count * SizeOf(submission.descriptor.dtype); }
   std::uint64_t output_bytes() const { return shape.output.count * SizeOf(submission.descriptor.dtype); }
-  // Of the buffer that all ranks see.
+  // The bytes of the buffer that all ranks see.
   std::uint64_t buffer_bytes() const { return shape.count * SizeOf(submission.descriptor.dtype); }
   bool is_update() const { return submission.descriptor.kind == OpKind::kUpdateView; }
   bool is_small(const Plan& plan) const {

@@ -2,7 +2,7 @@
 // and started anew where nothing can be what they wait for (watchdog.h). Of sends and recvs only that a hung trainer is
 // blamed, and what status shows.
 //
-// They are looked at once a heartbeat, and when the next deadline is over; heartbeats tell the others how far this
+// They are looked at once a heartbeat, and when the next deadline is over; heartbeats report to the others how far this
 // peer has completed and its trainer submitted, and for how long nothing has moved here.
 //
 // Ownership: the Peer's. What is found it raises with the membership.
@@ -44,7 +44,7 @@ class OperationWatch {
   void Describe(control::PeerHeartbeat& heartbeat) const;
   // What its trainer waits for by messages.
   void Describe(control::MessageWaits& waits) const;
-  // What the trainer submits next, as the others are told: an input of which for the detection time no more has come
+  // What the trainer submits next, as it is reported to the others: an input of which for the detection time no more has come
   // counts as not submitted yet.
   ChannelSeqs SubmittedSeqs() const;
   // The oldest operation or message that has waited for a while, and for whom.
@@ -69,10 +69,10 @@ class OperationWatch {
   Stragglers stragglers_;
   TimePoint next_look_{};
   std::string waits_;
-  std::uint64_t own_ = 0;                 // the trainer here has submitted so much ..
-  TimePoint own_since_{};                 // .. since then
-  std::map<PeerId, std::uint64_t> hung_;  // messages wait for these, which had submitted so much ..
-  Epoch hung_in_;                         // .. in this view
+  std::uint64_t own_ = 0;                 // how much the trainer here has submitted
+  TimePoint own_since_{};                 // when own_ last grew
+  std::map<PeerId, std::uint64_t> hung_;  // whom messages waited for in hung_in_, and how much these had submitted
+  Epoch hung_in_;                         // a view
 };
 
 }  // namespace ringway::agreement

@@ -119,7 +119,7 @@ class Operations {
   OpWork work_;
   Unsubmitted unsubmitted_;
   buffers::ResidualBook residuals_;
-  control::OpReport last_update_;  // tells the master where the channels of the last view adopted began
+  control::OpReport last_update_;  // for the master: where the channels of the last view adopted began
 };
 
 }  // namespace ringway::agreement

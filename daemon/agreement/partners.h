@@ -18,7 +18,7 @@ void FindRoot(const Context& ctx, Operation& op);
 
 // Who gets READY from this rank: those that send to it; with a root also those that it sends to, as they may
 // take another rank for the root and expect nothing. By every schedule data gets from all ranks, or from the root, to
-// all others, or to the root. So where ranks have submitted different descriptors, one of them tells a rank that has
+// all others, or to the root. So where ranks have submitted different descriptors, one of them sends READY to a rank that has
 // submitted another. REQUIRES: its attempt is live.
 std::set<PeerId> PartnersOf(const Context& ctx, const Operation& op);
 

@@ -14,7 +14,7 @@ namespace ringway::agreement {
 namespace {
 
 constexpr std::size_t kProbeBytes = 256 * 1024;
-// Of an uplink that is limited no more and was never measured, bytes per second: beyond any path.
+// The rate of an uplink that is limited no more and was never measured, in bytes per second: beyond any path.
 constexpr double kNoLimit = 1e11;
 
 }  // namespace
@@ -65,10 +65,10 @@ double Paths::AtMostAllowed(double rate) const {
 void Paths::SayAllowed() {
   if (std::exchange(said_allowed_, book_->allowed()) == book_->allowed()) return;
   const double measured = prober_.RateTo({}) > 0 ? prober_.RateTo({}) : kNoLimit;
-  Tell({}, AtMostAllowed(measured), Duration());
+  Report({}, AtMostAllowed(measured), Duration());
 }
 
-void Paths::Tell(std::optional<PeerId> other, double rate, Duration round_trip) {
+void Paths::Report(std::optional<PeerId> other, double rate, Duration round_trip) {
   control::ToMaster message;
   message.mutable_measured()->set_peer(ctx_.self.value);
   message.mutable_measured()->set_other(other.value_or(PeerId()).value);
@@ -79,7 +79,7 @@ void Paths::Tell(std::optional<PeerId> other, double rate, Duration round_trip) 
 
 void Paths::Report(bool is_news) {
   for (const flow::PathReport& report : meter_.TakeReports(ctx_.now)) {
-    Tell(report.other, AtMostAllowed(static_cast<double>(report.bytes_per_second)), report.round_trip);
+    Report(report.other, AtMostAllowed(static_cast<double>(report.bytes_per_second)), report.round_trip);
     if (is_news) prober_.Learn(report.other, static_cast<double>(report.bytes_per_second));
     if (report.rerouted) prober_.Again(*report.other);
     ctx_.AddNote("path_measured", (report.other ? ctx_.FieldsOf(*report.other) : LogFields{{"other", "all"}}) +

@@ -38,7 +38,7 @@ class Paths {
   void Forget(PeerId other);
   // Returns whether anything was delivered since the last ones.
   [[nodiscard]] bool OnSamples(std::span<const flow::PathSample> samples);
-  // The master may have missed what it was told.
+  // The master may have missed a report.
   void Repeat();
 
   void OnProbe(PeerId from, const control::Probe& probe);
@@ -60,7 +60,7 @@ class Paths {
   // What the operator allows the uplink carries at most, whatever was or will be measured.
   void SayAllowed();
   double AtMostAllowed(double rate) const;
-  void Tell(std::optional<PeerId> other, double rate, Duration round_trip);
+  void Report(std::optional<PeerId> other, double rate, Duration round_trip);
   void SendProbeMessages();
   void Encode(const LinkId& lane, std::uint32_t bytes, Outbound& out);
   // On the rings in force; two_rings goes both ways.

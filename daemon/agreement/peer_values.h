@@ -1,5 +1,5 @@
 // The values that cross the seam between a Peer and its shell: submissions in, actions out, frames both ways, and what
-// it tells about itself.
+// it reports about itself.
 //
 // Pure.
 #pragma once

@@ -38,7 +38,7 @@ class PreparedViews {
     }
     return {};
   }
-  // Views that are over stay a while: an UpdateView that adopted one may still have to be told.
+  // Views that are over stay a while: an UpdateView that adopted one may still have to be reported.
   void OnView(Epoch installed) {
     while (views_.size() > kMax && views_.begin()->first <= installed) views_.erase(views_.begin());
   }

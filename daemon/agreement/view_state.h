@@ -3,7 +3,7 @@
 //   outside --Install--> installed --Stop(e >= epoch)--> frozen --Install(epoch > stop)--> installed
 //      any of them --End--> ended
 //
-// While frozen (stop >= epoch) nothing completes, nothing is told, no DONE or acknowledgement counts. stop only grows,
+// While frozen (stop >= epoch) nothing completes, nothing is reported, no DONE or acknowledgement counts. stop only grows,
 // and so does the epoch: Membership, which alone moves this on, installs no other view.
 //
 // Pure.
@@ -26,7 +26,7 @@ class ViewState {
   bool frozen() const { return stop_ >= view_.epoch; }
   bool ended() const { return ended_; }
   bool running() const { return installed() && (!frozen() || RINGWAY_MUTANT(kCompleteWhileFrozen)) && !ended_; }
-  // Of a view that is over, so that nobody needs it.
+  // Whether the view of this epoch is over, so that nobody needs what belongs to it.
   bool IsOld(Epoch epoch) const {
     if (RINGWAY_MUTANT(kAcceptOldFrames)) return false;
     return epoch < view_.epoch || (epoch <= stop_ && !RINGWAY_MUTANT(kCompleteWhileFrozen));

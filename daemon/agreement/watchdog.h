@@ -2,9 +2,9 @@
 // view is aborted and its operations start anew. What would have been a hang is a retry, an error in the log and a
 // count.
 //
-// With its heartbeats each rank tells the others how far its trainer has submitted, and for how long nothing has moved
+// With its heartbeats each rank reports to the others how far its trainer has submitted, and for how long nothing has moved
 // at it. An operation is stuck if every rank has submitted it and for `patience` nothing has moved at any of them. It
-// counts as moving whatever arrives, leaves, is staged, copied, told, breaks or is repaired; a rank whose trainer is
+// counts as moving whatever arrives, leaves, is staged, copied, reported, breaks or is repaired; a rank whose trainer is
 // still staging an input says that it moves. A frozen view waits for the master, which is its own matter.
 //
 // Each time it barks the patience doubles, and so does that of all who hear of it, until an operation as large

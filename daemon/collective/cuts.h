@@ -21,11 +21,11 @@ class Cuts {
   Cuts(const Schedule& schedule, const Descriptor& descriptor, const Shape& shape, const Layout* layout,
        std::uint64_t segment_bytes_max);
 
-  // Of what is received and summed.
+  // The grid of what is received and summed.
   const Grid& grid() const { return grid_; }
   // Whether what is sent is cut in another way.
   bool has_sends() const { return sends_.has_value(); }
-  // Of the segment that the rank itself contributes there, in its input.
+  // The range of the rank's own contribution to the segment, in its input.
   Range OwnRange(std::uint32_t chunk, std::uint32_t segment) const {
     return sends_ ? sends_->Segment(chunk, segment) : grid_.Segment(chunk, segment);
   }

@@ -54,7 +54,7 @@ Executor::~Executor() {
   }
 }
 
-void Executor::TellNext(Rank to) {
+void Executor::NotifyNext(Rank to) {
   if (options_.sink != nullptr) options_.sink->OnNextChanged(to, NextBytes(to));
 }
 
@@ -325,7 +325,7 @@ void Executor::Queue(std::uint32_t departure, std::uint32_t segment) {
   const Rank to = schedule_.departures[departure].to;
   ReadyQueue& queue = ready_[to];
   queue.PushBack({departure, segment});
-  if (queue.size() == 1) TellNext(to);
+  if (queue.size() == 1) NotifyNext(to);
 }
 
 void Executor::InputReady(std::uint64_t bytes) {
@@ -371,7 +371,7 @@ std::optional<Ready> Executor::PopReady(Rank to, std::uint32_t wire_bytes_max) {
   const Ready ready = found->second.front();
   if (WireBytesOf(ready) > wire_bytes_max) return std::nullopt;
   found->second.PopFront();
-  TellNext(to);
+  NotifyNext(to);
   return ready;
 }
 
@@ -407,7 +407,7 @@ void Executor::Requeue(const Ready& ready) {
   if (IsConsumed(ready)) return;
   const Rank to = schedule_.departures[ready.departure].to;
   ready_[to].PushFront(ready);
-  TellNext(to);
+  NotifyNext(to);
 }
 
 std::optional<std::uint32_t> Executor::NextBytes(Rank to) const {

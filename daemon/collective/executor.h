@@ -46,7 +46,7 @@
 
 namespace ringway::collective {
 
-// Is told when the next segment for a rank is another one.
+// Notified when the next segment for a rank is another one.
 class ReadySink {
  public:
   virtual ~ReadySink() = default;
@@ -228,7 +228,7 @@ class Executor {
     for (const std::uint32_t departure : departures) Queue(departure, segment);
   }
   void Queue(std::uint32_t departure, std::uint32_t segment);
-  void TellNext(Rank to);
+  void NotifyNext(Rank to);
   static std::uint64_t KeyOf(std::uint32_t arrival, std::uint32_t segment) {
     return std::uint64_t{arrival} << 32 | segment;
   }
@@ -247,7 +247,7 @@ class Executor {
   double ScaleOf(std::uint32_t source) const {
     return source != Sum::kOwn && schedule_.arrivals[source].partial ? 1 : input_scale_;
   }
-  // Of the total so far, and of what is added to it as number `place` >= 1 of the order.
+  // The scales of the total so far, and of what is added to it as number `place` >= 1 of the order.
   kernels::Scales ScalesAt(const Sum& sum, std::uint32_t place) const {
     return {.a = place == 1 ? ScaleOf(sum.order[0]) : 1, .b = ScaleOf(sum.order[place])};
   }

@@ -51,7 +51,7 @@ class LaneLedger {
   void CountIn(const LinkId& lane);
   void CountOut(const LinkId& lane, const SentFrame& frame, const IsLive& is_live);
 
-  // The next frame failed its checksum: close the lane; LaneClosed tells the other end which frame it was.
+  // The next frame failed its checksum: close the lane; LaneClosed says which frame it was.
   void Refuse(const LinkId& lane);
 
   // The lane was closed here. Returns the message for the other end. REQUIRES: it is up.

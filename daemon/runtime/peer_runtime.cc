@@ -361,7 +361,7 @@ void PeerRuntime::CarryOut(links::CloseLinks& action) {
   pairs_.erase(found);
 }
 
-// A trainer that did not ask to leave is told why it had to: it may come back.
+// A trainer that did not ask to leave learns why it had to: it may come back.
 Status PeerRuntime::WhyFor(Code code, const std::string& text) const {
   return code == Code::kLeft && !why_shut_down_.empty() ? Status(Code::kShuttingDown, why_shut_down_)
                                                         : Status(code, text);

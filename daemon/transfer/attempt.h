@@ -80,12 +80,12 @@ class Attempt final : private collective::ReadySink {
     // Its buffers and how much of the input is there are filled in here; so is its sink.
     collective::ExecutorOptions options;
   };
-  // `index` is told which segments are next; null: nobody is. Ends the one before.
+  // `index` learns which segments are next; null: nobody does. Ends the one before.
   void Begin(Attempts& attempts, ReadyIndex* index, Start start);
   // Its executor goes. Idle ones stay as they are.
   void End();
   bool live() const { return executor_ != nullptr; }
-  // Of the newest attempt; 0: there was none.
+  // The newest attempt's; 0: there was none.
   std::uint64_t number() const { return number_; }
   // REQUIRES: live.
   collective::Executor& executor() { return *executor_; }

@@ -86,7 +86,7 @@ class FramesOut {
   };
   bool NextFetched(const Offer& offer, const Outgoing& to);
   bool NextServed(Serving& serving, const Offer& offer, const Outgoing& to);
-  // Of operations and messages.
+  // Operations and messages take turns.
   bool NextOwn(const Offer& offer, LaneTurns& turns, const Outgoing& to);
   bool NextOperation(const Offer& offer, const Outgoing& to);
   bool NextMessage(const Offer& offer, StreamName& last, const Outgoing& to);

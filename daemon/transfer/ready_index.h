@@ -158,7 +158,7 @@ class ReadyIndex {
   using Known = std::map<OpName, Waiting>;
   struct Queue {
     Known known;
-    Line all;        // .. that may be sent
+    Line all;        // those that may be sent
     Line small;      // those of them that lanes for small segments take
     Places blocked;  // all others
 
