@@ -11,9 +11,6 @@ using ringway::DType;
 using ringway::ReduceOp;
 using ringway::Session;
 using ringway::c::Convert;
-using ringway::c::Guarded;
-using ringway::c::Refuse;
-using ringway::c::Report;
 using ringway::c::RunWork;
 using ringway::c::StartWork;
 
@@ -37,11 +34,7 @@ std::vector<ringway::Part> SendsOf(const size_t* counts, const size_t* begins, i
 
 ringwayResult_t ringwayAllReduce(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,
                                  ringwayRedOp_t op, ringwayComm_t comm) {
-  return Guarded([&] {
-    if (comm == nullptr) return Refuse("comm is NULL");
-    return Report(
-        comm->session->AllReduce(sendbuff, recvbuff, count, Convert<DType>(datatype), Convert<ReduceOp>(op)).error());
-  });
+  return ringwayAllReduceWith(sendbuff, recvbuff, count, datatype, op, nullptr, comm, nullptr);
 }
 
 ringwayResult_t ringwayAllReduceWith(const void* sendbuff, void* recvbuff, size_t count, ringwayDataType_t datatype,

@@ -124,7 +124,7 @@ internal::Request BarrierOf(const OpOptions& options) {
 // Programs compiled against other sizes, or other members in what was padding, must not load this library: its soname
 // is the version's first two parts.
 #if defined(__GLIBCXX__) && defined(__x86_64__) && _GLIBCXX_USE_CXX11_ABI
-static_assert(RINGWAY_VERSION_CODE / 100 == 6 && sizeof(JoinOptions) == 216 && sizeof(OpOptions) == 72 &&
+static_assert(RINGWAY_VERSION_CODE / 100 == 7 && sizeof(JoinOptions) == 216 && sizeof(OpOptions) == 72 &&
                   offsetof(OpOptions, priority) == 12 && sizeof(OpResult) == 80 && sizeof(Member) == 72,
               "the C++ ABI has changed: raise the version in version.h, then these numbers");
 #endif
@@ -210,24 +210,10 @@ Expected<Buffer> Session::Allocate(std::size_t bytes) {
   return internal::NoThrow([&] { return impl_->Allocate(bytes); });
 }
 
-Expected<OpResult> Session::AllReduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
-                                      const OpOptions& options) {
-  return internal::NoThrow(
-      [&] { return impl_->Run(RequestOf(OpKind::kAllReduce, input, output, count, dtype, op, options)); });
-}
-
 Expected<Work> Session::AllReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                                        const OpOptions& options) {
   return internal::NoThrow(
       [&] { return impl_->Start(RequestOf(OpKind::kAllReduce, input, output, count, dtype, op, options)); });
-}
-
-Expected<OpResult> Session::AllReduceMany(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
-                                          const OpOptions& options) {
-  return internal::NoThrow([&]() -> Expected<OpResult> {
-    auto request = ManyRequest(tensors, dtype, op, options);
-    return request.ok() ? impl_->Run(*request) : request.error();
-  });
 }
 
 Expected<Work> Session::AllReduceManyAsync(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
@@ -238,21 +224,10 @@ Expected<Work> Session::AllReduceManyAsync(const std::vector<Tensor>& tensors, D
   });
 }
 
-Expected<OpResult> Session::AllGather(const void* input, std::size_t count, void* output, std::size_t output_count,
-                                      DType dtype, const OpOptions& options) {
-  return internal::NoThrow([&] { return impl_->Run(AllGatherOf(input, count, output, output_count, dtype, options)); });
-}
-
 Expected<Work> Session::AllGatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count,
                                        DType dtype, const OpOptions& options) {
   return internal::NoThrow(
       [&] { return impl_->Start(AllGatherOf(input, count, output, output_count, dtype, options)); });
-}
-
-Expected<OpResult> Session::ReduceScatter(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
-                                          const OpOptions& options) {
-  return internal::NoThrow(
-      [&] { return impl_->Run(RequestOf(OpKind::kReduceScatter, input, output, count, dtype, op, options)); });
 }
 
 Expected<Work> Session::ReduceScatterAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
@@ -261,20 +236,9 @@ Expected<Work> Session::ReduceScatterAsync(const void* input, void* output, std:
       [&] { return impl_->Start(RequestOf(OpKind::kReduceScatter, input, output, count, dtype, op, options)); });
 }
 
-Expected<OpResult> Session::Broadcast(void* data, std::size_t count, DType dtype, std::uint32_t root,
-                                      const OpOptions& options) {
-  return internal::NoThrow([&] { return impl_->Run(BroadcastOf(data, count, dtype, root, options)); });
-}
-
 Expected<Work> Session::BroadcastAsync(void* data, std::size_t count, DType dtype, std::uint32_t root,
                                        const OpOptions& options) {
   return internal::NoThrow([&] { return impl_->Start(BroadcastOf(data, count, dtype, root, options)); });
-}
-
-Expected<OpResult> Session::Reduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
-                                   std::uint32_t root, const OpOptions& options) {
-  return internal::NoThrow(
-      [&] { return impl_->Run(RequestOf(OpKind::kReduce, input, output, count, dtype, op, options, root)); });
 }
 
 Expected<Work> Session::ReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
@@ -283,22 +247,10 @@ Expected<Work> Session::ReduceAsync(const void* input, void* output, std::size_t
       [&] { return impl_->Start(RequestOf(OpKind::kReduce, input, output, count, dtype, op, options, root)); });
 }
 
-Expected<OpResult> Session::Gather(const void* input, std::size_t count, void* output, std::size_t output_count,
-                                   DType dtype, std::uint32_t root, const OpOptions& options) {
-  return internal::NoThrow(
-      [&] { return impl_->Run(GatherOf(input, count, output, output_count, dtype, root, options)); });
-}
-
 Expected<Work> Session::GatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count,
                                     DType dtype, std::uint32_t root, const OpOptions& options) {
   return internal::NoThrow(
       [&] { return impl_->Start(GatherOf(input, count, output, output_count, dtype, root, options)); });
-}
-
-Expected<OpResult> Session::Scatter(const void* input, std::size_t input_count, void* output, std::size_t count,
-                                    DType dtype, std::uint32_t root, const OpOptions& options) {
-  return internal::NoThrow(
-      [&] { return impl_->Run(ScatterOf(input, input_count, output, count, dtype, root, options)); });
 }
 
 Expected<Work> Session::ScatterAsync(const void* input, std::size_t input_count, void* output, std::size_t count,
@@ -307,19 +259,9 @@ Expected<Work> Session::ScatterAsync(const void* input, std::size_t input_count,
       [&] { return impl_->Start(ScatterOf(input, input_count, output, count, dtype, root, options)); });
 }
 
-Expected<OpResult> Session::AllToAll(const void* input, void* output, std::size_t count, DType dtype,
-                                     const OpOptions& options) {
-  return internal::NoThrow([&] { return impl_->Run(AllToAllOf(input, output, count, dtype, options)); });
-}
-
 Expected<Work> Session::AllToAllAsync(const void* input, void* output, std::size_t count, DType dtype,
                                       const OpOptions& options) {
   return internal::NoThrow([&] { return impl_->Start(AllToAllOf(input, output, count, dtype, options)); });
-}
-
-Expected<OpResult> Session::AllToAllV(const void* input, const std::vector<Part>& sends, void* output,
-                                      const std::vector<std::size_t>& receives, DType dtype, const OpOptions& options) {
-  return internal::NoThrow([&] { return impl_->Run(AllToAllVOf(input, sends, output, receives, dtype, options)); });
 }
 
 Expected<Work> Session::AllToAllVAsync(const void* input, const std::vector<Part>& sends, void* output,
@@ -328,23 +270,10 @@ Expected<Work> Session::AllToAllVAsync(const void* input, const std::vector<Part
   return internal::NoThrow([&] { return impl_->Start(AllToAllVOf(input, sends, output, receives, dtype, options)); });
 }
 
-Expected<OpResult> Session::AllGatherV(const void* input, void* output, const std::vector<std::size_t>& counts,
-                                       DType dtype, const OpOptions& options) {
-  return internal::NoThrow(
-      [&] { return impl_->Run(WithCounts(Moving(OpKind::kAllGatherV, input, output, 0, dtype, options), counts)); });
-}
-
 Expected<Work> Session::AllGatherVAsync(const void* input, void* output, const std::vector<std::size_t>& counts,
                                         DType dtype, const OpOptions& options) {
   return internal::NoThrow(
       [&] { return impl_->Start(WithCounts(Moving(OpKind::kAllGatherV, input, output, 0, dtype, options), counts)); });
-}
-
-Expected<OpResult> Session::ReduceScatterV(const void* input, void* output, const std::vector<std::size_t>& counts,
-                                           DType dtype, ReduceOp op, const OpOptions& options) {
-  return internal::NoThrow([&] {
-    return impl_->Run(WithCounts(RequestOf(OpKind::kReduceScatterV, input, output, 0, dtype, op, options), counts));
-  });
 }
 
 Expected<Work> Session::ReduceScatterVAsync(const void* input, void* output, const std::vector<std::size_t>& counts,
@@ -354,28 +283,14 @@ Expected<Work> Session::ReduceScatterVAsync(const void* input, void* output, con
   });
 }
 
-Expected<OpResult> Session::Send(const void* data, std::size_t count, DType dtype, std::uint32_t to, std::uint32_t tag,
-                                 const OpOptions& options) {
-  return internal::NoThrow([&] { return impl_->Run(SendOf(data, count, dtype, to, tag, options)); });
-}
-
 Expected<Work> Session::SendAsync(const void* data, std::size_t count, DType dtype, std::uint32_t to, std::uint32_t tag,
                                   const OpOptions& options) {
   return internal::NoThrow([&] { return impl_->Start(SendOf(data, count, dtype, to, tag, options)); });
 }
 
-Expected<OpResult> Session::Recv(void* data, std::size_t count, DType dtype, std::uint32_t from, std::uint32_t tag,
-                                 const OpOptions& options) {
-  return internal::NoThrow([&] { return impl_->Run(RecvOf(data, count, dtype, from, tag, options)); });
-}
-
 Expected<Work> Session::RecvAsync(void* data, std::size_t count, DType dtype, std::uint32_t from, std::uint32_t tag,
                                   const OpOptions& options) {
   return internal::NoThrow([&] { return impl_->Start(RecvOf(data, count, dtype, from, tag, options)); });
-}
-
-Expected<OpResult> Session::Barrier(const OpOptions& options) {
-  return internal::NoThrow([&] { return impl_->Run(BarrierOf(options)); });
 }
 
 Expected<Work> Session::BarrierAsync(const OpOptions& options) {

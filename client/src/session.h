@@ -129,8 +129,6 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   // How many Buffers of this size the daemon takes beside those in use.
   std::size_t RoomFor(std::size_t bytes);
   Expected<Work> Start(const Request& request);
-  // Submits, and waits for the outcome.
-  Expected<OpResult> Run(const Request& request);
 
   Expected<Operation> Submit(Request request);
   Expected<OpResult> Wait(Operation* operation, const Deadline& deadline);

@@ -375,12 +375,4 @@ Expected<Work> SessionImpl::Start(const Request& request) {
   return Work(std::make_shared<WorkImpl>(WorkImpl{shared_from_this(), std::move(operation.value())}));
 }
 
-Expected<OpResult> SessionImpl::Run(const Request& request) {
-  auto operation = Submit(request);
-  if (!operation.ok()) return operation.error();
-  auto result = Wait(&operation.value(), Within(kForever));
-  if (!operation->outcome) Detach(*operation);  // interrupted
-  return result;
-}
-
 }  // namespace ringway::internal
