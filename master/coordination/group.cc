@@ -2,55 +2,43 @@
 
 #include <algorithm>
 
-#include "master/coordination/clique.h"
 #include "master/coordination/verdicts.h"
 #include "master/planning/plan_times.h"
+#include "proto/frame_codec.h"
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
 #include "proto/rules.h"
 
 namespace ringway {
+namespace {
+
+constexpr std::size_t kViewBytesMax = kFrameBytesMax - 1024;  // room for the enclosing message
+
+}  // namespace
 
 Group::Group(std::string name, const control::JoinRequest& first, GroupOptions options, GroupHost& host)
     : name_(std::move(name)),
       fail_on_peer_loss_(first.fail_on_peer_loss()),
       options_(std::move(options)),
-      host_(host) {}
+      host_(host),
+      peers_(name_),
+      planner_(name_, fail_on_peer_loss_, options_, host.rates()) {}
 
 Group::Group(const record::Group& record, GroupOptions options, GroupHost& host, TimePoint missed)
     : name_(record.name()),
       fail_on_peer_loss_(record.fail_on_peer_loss()),
       options_(std::move(options)),
       host_(host),
-      current_(record.current()),
-      current_was_prepared_(record.current_was_prepared()) {
-  for (const control::View& view : record.prepared()) prepared_[Epoch(view.epoch())] = view;
-  for (const record::Member& member : record.members()) {
-    PeerState& peer = peers_[PeerId(member.info().peer_id())];
-    peer.info = member.info();
-    peer.wait_world = member.wait_world();
-    peer.min_world = member.min_world();
-    peer.hung_ms = member.hung_ms();
-    peer.contact = Contact::kSilent;
-    peer.since = missed;
-  }
-}
+      peers_(record, missed),
+      views_(record),
+      planner_(name_, fail_on_peer_loss_, options_, host.rates()) {}
 
 record::Group Group::Record() const {
   record::Group record;
   record.set_name(name_);
   record.set_fail_on_peer_loss(fail_on_peer_loss_);
-  *record.mutable_current() = current_;
-  record.set_current_was_prepared(current_was_prepared_);
-  for (const auto& [epoch, view] : prepared_) *record.add_prepared() = view;
-  for (const PeerId id : InAnyView()) {
-    const PeerState& peer = peers_.at(id);
-    record::Member& member = *record.add_members();
-    *member.mutable_info() = peer.info;
-    member.set_wait_world(peer.wait_world);
-    member.set_min_world(peer.min_world);
-    member.set_hung_ms(peer.hung_ms);
-  }
+  views_.SaveTo(&record);
+  peers_.SaveTo(&record, InAnyView());
   return record;
 }
 
@@ -64,13 +52,13 @@ Status Group::CheckJoin(const control::JoinRequest& request) const {
     return {Code::kJoinRefused, "group " + name_ + " was formed with fail_on_peer_loss = " +
                                     (fail_on_peer_loss_ ? "true" : "false") + ": use the same on all peers"};
   }
-  if (peers_.size() >= abi::kWorldSizeMax) {
-    return {Code::kJoinRefused, "group " + name_ + " has " + std::to_string(peers_.size()) + " peers: it is full"};
+  if (peers().size() >= abi::kWorldSizeMax) {
+    return {Code::kJoinRefused, "group " + name_ + " has " + std::to_string(peers().size()) + " peers: it is full"};
   }
-  for (const auto& [id, peer] : peers_) {
+  for (const auto& [id, peer] : peers()) {
     if (!request.name().empty() && peer.info.name() == request.name()) {
       const Duration detect =
-          current_.epoch() == 0 ? options_.detect : std::chrono::milliseconds(current_.plan().detect_ms());
+          views_.formed() ? std::chrono::milliseconds(current().plan().detect_ms()) : options_.detect;
       return {Code::kJoinRefused, "group " + name_ + " has a peer named " + request.name() +
                                       ": choose another name; if it is the same trainer before a restart, the group "
                                       "learns of its end within the detection time (" +
@@ -81,143 +69,123 @@ Status Group::CheckJoin(const control::JoinRequest& request) const {
 }
 
 void Group::Add(const control::PeerInfo& info, const control::JoinRequest& request, TimePoint now) {
+  for (const auto& [other, peer] : peers()) SendCandidates(other, {info});
   const PeerId id(info.peer_id());
-  for (const auto& [other, peer] : peers_) {
-    control::FromMaster one;
-    one.mutable_candidates()->set_peer(other.value);
-    *one.mutable_candidates()->mutable_plan() = options_.plan;
-    *one.mutable_candidates()->add_others() = info;
-    one.mutable_candidates()->set_formed(current_.epoch() != 0);
-    SendTo(other, std::move(one));
-  }
-  SendCandidates(id);
-  PeerState& state = peers_[id];
-  state.info = info;
-  state.wait_world = std::max(1u, request.wait_world());
-  state.min_world = std::max(1u, request.min_world());
-  state.hung_ms = request.hung_ms();
-  state.since = now;
+  SendCandidates(id, OthersThan(id));
+  peers_.Add(info, request, now);
   Advance(now);
-}
-
-void Group::SendCandidates(PeerId id) {
-  control::FromMaster message;
-  message.mutable_candidates()->set_peer(id.value);
-  *message.mutable_candidates()->mutable_plan() = options_.plan;
-  message.mutable_candidates()->set_formed(current_.epoch() != 0);
-  for (const auto& [other, peer] : peers_) {
-    if (other != id) *message.mutable_candidates()->add_others() = peer.info;
-  }
-  SendTo(id, std::move(message));
-}
-
-// Idempotent: the receiver ignores what it knows already.
-void Group::Resync(PeerId id) {
-  const auto found = peers_.find(id);
-  if (found == peers_.end()) return;
-  RINGWAY_REACHED(kResync);
-  SendCandidates(id);
-  if (Members().contains(id)) SendView(current_, current_was_prepared_, id);
-  for (const auto& [epoch, view] : prepared_) {
-    const bool is_void = revoking_ && epoch >= revoking_->first;
-    if (!is_void && MembersOf(view).contains(id)) SendView(view, true, id);
-  }
-  if (revoking_) SendRevokePrepared(id);
-  if (collection_ && collection_->told.contains(id)) SendAbort(id);
-  found->second.told.clear();
-  ExplainPendings();
 }
 
 void Group::OnConnected(PeerId peer, PeerId other, Duration round_trip, TimePoint now) {
   if (!peers_.contains(peer) || !peers_.contains(other) || peer == other) return;
   RINGWAY_REACHED(kTakeConnected);
-  (void)paths_.SetRoundTrip(peer, other, round_trip);
-  peers_[peer].standing.insert(other);
-  peers_[peer].dial_errors.erase(other);
+  planner_.OnRoundTrip(peer, other, round_trip);
+  peers_.at(peer).standing.insert(other);
+  peers_.at(peer).dial_errors.erase(other);
   Advance(now);
 }
+
+void Group::OnMeasured(const control::Measured& measured, TimePoint now) { planner_.OnMeasured(measured, peers_, now); }
 
 void Group::OnDialFailed(PeerId peer, PeerId other, const std::string& text) {
   if (!peers_.contains(peer)) return;
   if (!peers_.contains(other)) return SendForget(peer, {other});  // dropped while `peer` or the master was away
   RINGWAY_REACHED(kTakeDialFailed);
-  peers_[peer].dial_errors[other] = ClipText(text);
-  peers_[peer].standing.erase(other);
+  peers_.at(peer).dial_errors[other] = ClipText(text);
+  peers_.at(peer).standing.erase(other);
   for (const PeerId one : {peer, other}) {
-    if (IsNewcomer(one)) RevokeViewsOf(one);
+    if (views_.IsNewcomer(one)) RevokeViewsOf(one);
   }
   ExplainPendings();
 }
 
-bool Group::Stand(PeerId a, PeerId b) const {
-  return peers_.at(a).standing.contains(b) && peers_.at(b).standing.contains(a);
+// Idempotent: the receiver ignores what it knows already.
+void Group::Resync(PeerId id) {
+  if (!peers_.contains(id)) return;
+  RINGWAY_REACHED(kResync);
+  SendCandidates(id, OthersThan(id));
+  if (views_.Members().contains(id)) SendView(current(), views_.current_was_prepared(), id);
+  for (const auto& [epoch, view] : views_.prepared()) {
+    const bool is_void = views_.revoking() && epoch >= *views_.revoking();
+    if (!is_void && MembersOf(view).contains(id)) SendView(view, true, id);
+  }
+  if (views_.revoking()) SendRevokePrepared(id);
+  if (recovery_ && recovery_->asked().contains(id)) SendAbort(id);
+  peers_.at(id).explained.clear();
+  ExplainPendings();
 }
+
+void Group::OnCounters(const control::PeerCounters& counters) {
+  const PeerId peer(counters.peer());
+  if (peers_.contains(peer)) peers_.at(peer).counters = CheckedCounters(counters);
+}
+
+void Group::ExplainPendings() {
+  const std::set<PeerId> members = views_.Members();
+  for (const auto& [id, peer] : peers()) {
+    if (members.contains(id)) continue;
+    PendingReason why = peers_.WhyPending(id, views_);
+    if (!host_.MayChange(*this) && host_.FailsToRecord()) {
+      why = {Code::kMasterUnreachable,
+             "the master cannot write its journal and changes no group until it can: see its log or status"};
+    }
+    if (why.text == peer.explained) continue;
+    peers_.at(id).explained = why.text;
+    control::FromMaster message;
+    message.mutable_pending()->set_peer(id.value);
+    message.mutable_pending()->set_code(static_cast<std::uint32_t>(why.code));
+    message.mutable_pending()->set_text(std::move(why.text));
+    host_.Send(id, std::move(message));
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- losses
 
 void Group::OnWithdraw(PeerId peer, TimePoint now) {
   if (!peers_.contains(peer)) return;
-  leaving_.insert(peer);
+  peers_.Leave(peer);
   DropGone(peer, now);
 }
 
 void Group::OnReplaced(PeerId peer, TimePoint now) {
   if (!peers_.contains(peer) || RINGWAY_MUTANT(kKeepReplaced)) return;
-  replaced_.insert(peer);
+  peers_.Replace(peer);
   DropGone(peer, now);
 }
 
 void Group::OnEvict(PeerId peer, const std::string& why, TimePoint now) {
-  expelled_[peer] = why;
+  peers_.Expel(peer, why);
   DropGone(peer, now);
 }
 
-// Only the loss of a member starts a recovery. For a newcomer the views that contain it are taken back.
+// Only the loss of a member starts a recovery. For a newcomer the views that contain it are revoked.
 void Group::DropGone(PeerId peer, TimePoint now) {
-  if (Members().contains(peer) || (IsNewcomer(peer) && RINGWAY_MUTANT(kAbortForNewcomer))) {
-    RINGWAY_REACHED_IF(expelled_.contains(peer), kExpelledGoes);
-    RINGWAY_REACHED_IF(replaced_.contains(peer), kReplacedGoes);
-    if (!collection_) Collect(now);
+  const bool is_newcomer = views_.IsNewcomer(peer);
+  if (views_.Members().contains(peer) || (is_newcomer && RINGWAY_MUTANT(kAbortForNewcomer))) {
+    RINGWAY_REACHED_IF(peers_.IsExpelled(peer), kExpelledGoes);
+    RINGWAY_REACHED_IF(peers_.IsReplaced(peer), kReplacedGoes);
+    if (!recovery_) BeginRecovery(now);
   } else {
-    const bool is_recorded = IsNewcomer(peer);
-    if (is_recorded) RevokeViewsOf(peer);
+    if (is_newcomer) RevokeViewsOf(peer);
     Drop({peer}, now);
-    if (is_recorded) host_.Changed(*this);
+    if (is_newcomer) host_.Changed(*this);
   }
   Advance(now);
 }
 
-void Group::SetContact(PeerId peer, Contact contact, TimePoint now) {
-  const auto found = peers_.find(peer);
-  if (found == peers_.end()) return;
-  PeerState& state = found->second;
-  const bool returns = contact == Contact::kOnline && !state.online();
-  if (returns && collection_ && accusations_.contains(peer) && collection_->returned.insert(peer).second) {
-    RINGWAY_REACHED(kAccusedReturns);
-    collection_->weighed_since = now;  // wait for its report
-  }
-  if (contact != state.contact) state.since = now;
-  state.contact = contact;
-  if (collection_) NoteHearing(now);
+void Group::SetContact(PeerId id, Contact contact, TimePoint now) {
+  if (!peers_.contains(id)) return;
+  PeerState& peer = peers_.at(id);
+  if (recovery_ && contact == Contact::kOnline && !peer.online()) recovery_->OnReturn(id, now);
+  if (contact != peer.contact) peer.since = now;
+  peer.contact = contact;
+  if (recovery_) recovery_->NoteHearing(now);
   Advance(now);
-}
-
-void Group::NoteHearing(TimePoint now) {
-  const std::set<PeerId> all = InAnyView();
-  const bool hears = std::any_of(all.begin(), all.end(), [&](PeerId id) { return peers_.at(id).online(); });
-  if (!hears) {
-    collection_->hears_since.reset();
-  } else if (!collection_->hears_since) {
-    collection_->hears_since = now;
-  }
-}
-
-void Group::OnCounters(const control::PeerCounters& counters) {
-  const auto found = peers_.find(PeerId(counters.peer()));
-  if (found != peers_.end()) found->second.counters = CheckedCounters(counters);
 }
 
 void Group::Tick(TimePoint now) {
-  if (collection_) NoteHearing(now);
-  if (std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) { return !entry.second.online(); })) {
+  if (recovery_) recovery_->NoteHearing(now);
+  if (std::any_of(peers().begin(), peers().end(), [](const auto& entry) { return !entry.second.online(); })) {
     DropLostPendings(now);
     ForgetIfUnheard(now);
   }
@@ -227,15 +195,15 @@ void Group::Tick(TimePoint now) {
 // A peer outside the current view has no state to lose: its trainer waits, and joins as new when its daemon reconnects.
 // A newcomer whose prepared view may have been adopted is dropped only after the members have said that it was not.
 void Group::DropLostPendings(TimePoint now) {
-  const std::set<PeerId> members = Members();
+  const std::set<PeerId> members = views_.Members();
   std::set<PeerId> gone;
-  for (const auto& [id, peer] : peers_) {
+  for (const auto& [id, peer] : peers()) {
     if (peer.online() || now - peer.since < options_.detect) continue;
     if (members.contains(id)) {
-      if (RINGWAY_MUTANT(kSilenceIsDeath) && !collection_) Collect(now);
-    } else if (IsNewcomer(id)) {
-      if (RINGWAY_MUTANT(kAbortForNewcomer) && !collection_) Collect(now);
-      if (!collection_) RevokeViewsOf(id);
+      if (RINGWAY_MUTANT(kSilenceIsDeath) && !recovery_) BeginRecovery(now);
+    } else if (views_.IsNewcomer(id)) {
+      if (RINGWAY_MUTANT(kAbortForNewcomer) && !recovery_) BeginRecovery(now);
+      if (!recovery_) RevokeViewsOf(id);
     } else {
       RINGWAY_REACHED(kDropPending);
       gone.insert(id);
@@ -251,21 +219,116 @@ void Group::ForgetIfUnheard(TimePoint now) {
     const PeerState& peer = peers_.at(id);
     return !peer.online() && now - peer.since >= limit;
   };
-  if (current_.epoch() == 0 || !std::all_of(all.begin(), all.end(), is_unheard)) return;
+  if (!views_.formed() || !std::all_of(all.begin(), all.end(), is_unheard)) return;
   RINGWAY_REACHED(kForgetGroup);
   EndViews();
   host_.Changed(*this);
   Drop(all, now);
 }
 
+void Group::Drop(const std::set<PeerId>& gone, TimePoint now, bool may_return) {
+  std::vector<FormerPeer> formers;  // each names others
+  for (const PeerId peer : gone) {
+    FormerPeer& former = formers.emplace_back(peers_.Former(peer, now));
+    const bool goes_on = peers().size() > gone.size();
+    former.told = former.code == Code::kLeft ? "left the group"
+                  : goes_on ? former.why + ", and group " + name_ + " went on: rejoin and take its state"
+                            : former.why + ", and group " + name_ + " has no peers left: rejoin";
+    control::FromMaster message;
+    message.mutable_evicted()->set_peer(peer.value);
+    message.mutable_evicted()->set_code(static_cast<std::uint32_t>(former.code));
+    message.mutable_evicted()->set_text(former.told);
+    message.mutable_evicted()->set_unknown(may_return && former.code != Code::kLeft);
+    host_.Send(peer, std::move(message));
+  }
+  for (FormerPeer& former : formers) {
+    peers_.Erase(former.peer);
+    planner_.Forget(former.peer);
+    host_.Retire(std::move(former));
+  }
+  if (gone.empty()) return;
+  stirred_ = unexplained_ = true;
+  for (const auto& [id, peer] : peers()) SendForget(id, gone);
+}
+
+// ---------------------------------------------------------------------------------------------- recovery
+
+void Group::OnReport(const control::Report& report, TimePoint now) {
+  const PeerId peer(report.peer());
+  const std::set<PeerId> in_view = InAnyView();
+  if (!in_view.contains(peer)) return;
+  const bool accuses = peers_.AddAccusations(report, in_view, Epoch(current().epoch()));
+  RINGWAY_REACHED_IF(report.leaving(), kLeaverGoes);
+  const bool leaves = report.leaving() && peers_.Leave(peer);
+  const bool news = accuses || leaves || Recovery::IsAskedFor(report, current());
+  RINGWAY_REACHED_IF(!news, kSkipStaleReport);
+  if (!news) return;
+  RINGWAY_REACHED(kTakeReport);
+  if (!recovery_) BeginRecovery(now);
+  recovery_->Take(report, accuses, now);
+  Advance(now);
+}
+
+void Group::BeginRecovery(TimePoint now) {
+  views_.StopRevoking();  // superseded by the next view
+  recovery_.emplace(peers_, views_, options_, now);
+  for (const PeerId peer : recovery_->asked()) SendAbort(peer);
+}
+
+void Group::Apply(const Decision& decision, TimePoint now) {
+  for (const PeerId peer : decision.hung) {
+    RINGWAY_REACHED(kEvictHung);
+    peers_.Expel(peer, "its trainer has submitted nothing for " + std::to_string(current().hung_ms()) +
+                           " ms (evict_hung_after) while operations of the others waited for it");
+  }
+  std::set<PeerId> remaining;
+  for (const auto& [peer, report] : decision.reports) remaining.insert(peer);
+  std::set<PeerId> gone = decision.gone;
+  EndViews();
+  if (!remaining.empty()) {
+    control::View next = planner_.MakeView(host_.NextEpoch(), remaining, peers_, decision.base);
+    AddVerdicts(decision, &next);
+    if (next.ByteSizeLong() <= kViewBytesMax) {
+      views_.Form(std::move(next));
+    } else {  // no correct daemon reports that much
+      for (const PeerId peer : remaining) peers_.Expel(peer, "the reports of its group were too large");
+      gone.merge(remaining);
+    }
+  }
+  planner_.OnRecovered(now);
+  host_.Changed(*this);
+  SendViewToMembers(current(), false);
+  Drop(gone, now);
+}
+
+void Group::AddVerdicts(const Decision& decision, control::View* next) {
+  VerdictOptions options;
+  std::string lost;
+  for (const PeerId peer : decision.lost) {
+    if (peers_.IsLeaving(peer) || !peers_.contains(peer)) continue;
+    lost += (lost.empty() ? "" : ", ") + peers_.Label(peer);
+  }
+  if (fail_on_peer_loss_ && !lost.empty()) options.peer_lost = {Code::kPeerLost, "lost " + lost};
+  const auto world = static_cast<std::uint32_t>(next->members_size());
+  if (world < next->min_world()) {
+    options.too_small = {Code::kWorldTooSmall, "the group has " + std::to_string(world) + " peers and needs " +
+                                                   std::to_string(next->min_world()) +
+                                                   ": call UpdateView, which lets in who waits, until it has them"};
+  }
+  for (control::Verdict& verdict : DecideVerdicts(decision.reports, options)) {
+    if (CodeFromWire(verdict.code()) == Code::kInternal) host_.CountContradiction();
+    *next->add_verdicts() = std::move(verdict);
+  }
+  SetNextSequences(decision.reports, decision.base, next);
+}
+
 void Group::EndViews() {
-  collection_.reset();
-  revoking_.reset();
-  prepared_.clear();
-  current_.Clear();
-  current_was_prepared_ = false;
+  recovery_.reset();
+  views_.Clear();
   stirred_ = true;
 }
+
+// ---------------------------------------------------------------------------------------------- views
 
 void Group::Advance(TimePoint now) {
   stirred_ = true;
@@ -275,223 +338,159 @@ void Group::Advance(TimePoint now) {
 
 void Group::Progress(TimePoint now) {
   if (host_.MayChange(*this)) {
-    if (collection_) TryDecide(now);
-    if (!collection_ && std::exchange(stirred_, false)) {
+    if (recovery_) {
+      if (const std::optional<Decision> decision = recovery_->Decide(now)) Apply(*decision, now);
+    }
+    if (!recovery_ && std::exchange(stirred_, false)) {
       unexplained_ = true;
       TryForm();
       TryPrepare();
     }
-    if (!collection_) TryReplan(now);
+    if (!recovery_) TryReplan(now);
   }
   if (std::exchange(unexplained_, false)) ExplainPendings();
 }
 
-std::set<PeerId> Group::Together(const std::vector<PeerId>& ids, bool as_wanted) const {
-  CliqueProblem problem;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    problem.neighbours.push_back(0);
-    problem.wanted.push_back(as_wanted ? peers_.at(ids[i]).wait_world : 1);
-    for (std::size_t j = 0; j < i; ++j) {
-      if (!Stand(ids[i], ids[j])) continue;
-      problem.neighbours[i] |= std::uint64_t{1} << j;
-      problem.neighbours[j] |= std::uint64_t{1} << i;
-    }
-  }
-  const std::uint64_t chosen = LargestSatisfiedClique(problem).members;
-  std::set<PeerId> members;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if ((chosen >> i & 1) != 0) members.insert(ids[i]);
-  }
-  return members;
-}
-
 // An unreachable peer delays only peers that wait for as many.
 void Group::TryForm() {
-  if (current_.epoch() != 0) return;
+  if (views_.formed()) return;
   std::vector<PeerId> online;
-  for (const auto& [id, peer] : peers_) {
+  for (const auto& [id, peer] : peers()) {
     if (peer.online()) online.push_back(id);
   }
-  const std::set<PeerId> members = Together(online, true);
+  const std::set<PeerId> members = peers_.LargestConnected(online, true);
   if (members.empty()) return;
-  current_ = MakeView(members, {});
-  current_was_prepared_ = false;
+  views_.Form(planner_.MakeView(host_.NextEpoch(), members, peers_, {}));
   host_.Changed(*this);
-  SendViewToMembers(current_, false);
-  for (const auto& [id, peer] : peers_) {
-    if (!members.contains(id)) SendCandidates(id);  // the group has a view now
+  SendViewToMembers(current(), false);
+  for (const auto& [id, peer] : peers()) {
+    if (!members.contains(id)) SendCandidates(id, OthersThan(id));  // the group has a view now
   }
 }
 
 // Admits as many as possible of the pendings that are connected to all members and newcomers.
 void Group::TryPrepare() {
-  if (current_.epoch() == 0 || revoking_) return;
-  std::set<PeerId> next = MembersOf(Newest());
+  if (!views_.formed() || views_.revoking()) return;
+  std::set<PeerId> next = MembersOf(views_.Newest());
   std::vector<PeerId> reachable;
-  for (const PeerId id : Pendings()) {
-    if (next.contains(id) || !peers_.at(id).online()) continue;
-    if (std::all_of(next.begin(), next.end(), [&](PeerId other) { return Stand(id, other); })) reachable.push_back(id);
+  for (const auto& [id, peer] : peers()) {
+    if (next.contains(id) || !peer.online()) continue;
+    const auto is_connected = [this, id = id](PeerId other) { return peers_.AreConnected(id, other); };
+    if (std::all_of(next.begin(), next.end(), is_connected)) reachable.push_back(id);
   }
   if (reachable.empty()) return;
-  next.merge(Together(reachable, false));
-  const control::View view = MakeView(next, Newest());
-  prepared_[Epoch(view.epoch())] = view;
+  next.merge(peers_.LargestConnected(reachable, false));
+  const control::View view = planner_.MakeView(host_.NextEpoch(), next, peers_, views_.Newest());
+  views_.Prepare(view);
   host_.Changed(*this);
   SendViewToMembers(view, true);
 }
 
+// A better plan is prepared only while no other view is.
+void Group::TryReplan(TimePoint now) {
+  if (!views_.prepared().empty() || views_.revoking()) return;
+  std::optional<control::View> view = planner_.Replan(current(), now);
+  if (!view) return;
+  view->set_epoch(host_.NextEpoch().value);
+  views_.Prepare(*view);
+  host_.Changed(*this);
+  SendViewToMembers(*view, true);
+}
+
 void Group::OnInstalled(PeerId peer, Epoch epoch, TimePoint now) {
-  const auto found = prepared_.find(epoch);
-  if (found == prepared_.end() || !MembersOf(found->second).contains(peer)) return;
-  const std::set<PeerId> before = Members();
-  current_ = found->second;
-  current_was_prepared_ = true;
-  prepared_.erase(prepared_.begin(), std::next(found));
+  const std::set<PeerId> before = views_.Members();
+  if (!views_.Adopt(epoch, peer)) return;
   host_.Changed(*this);
   RINGWAY_REACHED(kAdoptPrepared);
-  RINGWAY_REACHED_IF(revoking_.has_value(), kTakeBackLate);
-  if (revoking_) {  // too late: it was agreed on before. Remaining newcomers may have dropped it.
-    revoking_.reset();
-    for (const PeerId id : MembersOf(current_)) {
-      if (!before.contains(id) && peers_.contains(id)) SendView(current_, true, id);
+  RINGWAY_REACHED_IF(views_.revoking().has_value(), kTakeBackLate);
+  const std::set<PeerId> members = views_.Members();
+  if (views_.revoking()) {  // too late: it was agreed on before. Remaining newcomers may have dropped it.
+    views_.StopRevoking();
+    for (const PeerId id : members) {
+      if (!before.contains(id) && peers_.contains(id)) SendView(current(), true, id);
     }
-    if (!prepared_.empty()) RevokePrepared(prepared_.begin()->first);
+    if (!views_.prepared().empty()) RevokePrepared(views_.prepared().begin()->first);
   }
-  const std::set<PeerId> members = Members();
   const bool lacks_one = std::any_of(members.begin(), members.end(), [&](PeerId id) { return !peers_.contains(id); });
-  if (lacks_one && !collection_) Collect(now);
+  if (lacks_one && !recovery_) BeginRecovery(now);
   Advance(now);
 }
 
-// ---------------------------------------------------------------------------------------------- taking back
-
-bool Group::IsNewcomer(PeerId peer) const { return InAnyView().contains(peer) && !Members().contains(peer); }
-
 // Later views contain the newcomers of earlier ones, so they become void, too.
 void Group::RevokeViewsOf(PeerId newcomer) {
-  for (const auto& [epoch, view] : prepared_) {
+  for (const auto& [epoch, view] : views_.prepared()) {
     if (MembersOf(view).contains(newcomer)) return RevokePrepared(epoch);
   }
 }
 
-// Members may just have agreed on one of them, and will switch to it in any case. Each replies when it no longer can:
-// from then on it does not stamp these views, so the minimum over all members cannot be one of them. Until all have
-// replied, the views are kept and no others are prepared.
+// Each member replies when it can no longer adopt these views: from then on it does not stamp them, so the minimum over
+// all members cannot be one of them.
 void Group::RevokePrepared(Epoch first) {
-  if (collection_ || (revoking_ && revoking_->first <= first)) return;
-  revoking_ = Revocation{.first = first, .awaited = Members()};
-  std::erase_if(revoking_->awaited, [&](PeerId id) { return !peers_.contains(id); });
-  if (RINGWAY_MUTANT(kRevokeUnasked)) revoking_->awaited = {*Members().begin()};
+  if (recovery_) return;
+  std::set<PeerId> awaited = peers_.Known(views_.Members());
+  if (RINGWAY_MUTANT(kRevokeUnasked)) awaited = {*views_.Members().begin()};
+  if (!views_.Revoke(first, std::move(awaited))) return;
   RINGWAY_REACHED(kRevokePrepared);
   for (const PeerId id : InAnyView()) SendRevokePrepared(id);
 }
 
-void Group::SendRevokePrepared(PeerId id) {
-  control::FromMaster message;
-  message.mutable_revoke_prepared()->set_peer(id.value);
-  message.mutable_revoke_prepared()->set_epoch(revoking_->first.value);
-  SendTo(id, std::move(message));
-}
-
 void Group::OnPreparedRevoked(PeerId peer, Epoch epoch, TimePoint now) {
-  if (!revoking_ || epoch != revoking_->first) return;
-  revoking_->awaited.erase(peer);
-  if (!revoking_->awaited.empty()) return;
-  prepared_.erase(prepared_.lower_bound(epoch), prepared_.end());
-  revoking_.reset();
+  if (!views_.OnRevoked(peer, epoch)) return;
   host_.Changed(*this);
   Advance(now);
 }
 
-// ---------------------------------------------------------------------------------------------- views and drops
+// ---------------------------------------------------------------------------------------------- messages
+
+void Group::SendCandidates(PeerId to, const std::vector<control::PeerInfo>& others) {
+  control::FromMaster message;
+  message.mutable_candidates()->set_peer(to.value);
+  *message.mutable_candidates()->mutable_plan() = options_.plan;
+  message.mutable_candidates()->set_formed(views_.formed());
+  for (const control::PeerInfo& other : others) *message.mutable_candidates()->add_others() = other;
+  host_.Send(to, std::move(message));
+}
+
+std::vector<control::PeerInfo> Group::OthersThan(PeerId peer) const {
+  std::vector<control::PeerInfo> others;
+  for (const auto& [id, other] : peers()) {
+    if (id != peer) others.push_back(other.info);
+  }
+  return others;
+}
 
 void Group::SendView(const control::View& view, bool prepared, PeerId to) {
   control::FromMaster message;
   message.mutable_view()->set_peer(to.value);
   message.mutable_view()->set_prepared(prepared);
   *message.mutable_view()->mutable_view() = view;
-  SendTo(to, std::move(message));
+  host_.Send(to, std::move(message));
 }
 
 void Group::SendViewToMembers(const control::View& view, bool prepared) {
   for (const PeerId peer : MembersOf(view)) SendView(view, prepared, peer);
 }
 
-void Group::Drop(const std::set<PeerId>& gone, TimePoint now, bool may_return) {
-  std::vector<FormerPeer> formers;  // each names others
-  for (const PeerId peer : gone) {
-    FormerPeer& former = formers.emplace_back(Former(peer, now));
-    const bool goes_on = peers_.size() > gone.size();
-    former.told = former.code == Code::kLeft ? "left the group"
-                  : goes_on ? former.why + ", and group " + name_ + " went on: rejoin and take its state"
-                            : former.why + ", and group " + name_ + " has no peers left: rejoin";
-    control::FromMaster message;
-    message.mutable_evicted()->set_peer(peer.value);
-    message.mutable_evicted()->set_code(static_cast<std::uint32_t>(former.code));
-    message.mutable_evicted()->set_text(former.told);
-    message.mutable_evicted()->set_unknown(may_return && former.code != Code::kLeft);
-    SendTo(peer, std::move(message));
-  }
-  for (FormerPeer& former : formers) Erase(std::move(former));
-  if (gone.empty()) return;
-  stirred_ = unexplained_ = true;
-  for (const auto& [id, peer] : peers_) SendForget(id, gone);
+void Group::SendAbort(PeerId to) {
+  if (RINGWAY_MUTANT(kNoAbortFromMaster)) return;
+  control::FromMaster message;
+  message.mutable_abort()->set_peer(to.value);
+  message.mutable_abort()->set_epoch(recovery_->stop().value);
+  host_.Send(to, std::move(message));
+}
+
+void Group::SendRevokePrepared(PeerId to) {
+  control::FromMaster message;
+  message.mutable_revoke_prepared()->set_peer(to.value);
+  message.mutable_revoke_prepared()->set_epoch(views_.revoking()->value);
+  host_.Send(to, std::move(message));
 }
 
 void Group::SendForget(PeerId to, const std::set<PeerId>& gone) {
   control::FromMaster message;
   message.mutable_forget()->set_peer(to.value);
   for (const PeerId other : gone) message.mutable_forget()->add_others(other.value);
-  SendTo(to, std::move(message));
-}
-
-void Group::Erase(FormerPeer former) {
-  const PeerId peer = former.peer;
-  peers_.erase(peer);
-  leaving_.erase(peer);
-  replaced_.erase(peer);
-  expelled_.erase(peer);
-  accusations_.erase(peer);
-  for (auto& [accused, accusers] : accusations_) accusers.erase(peer);
-  std::erase_if(accusations_, [](const auto& entry) { return entry.second.empty(); });
-  paths_.Forget(peer);
-  for (auto& [id, state] : peers_) {
-    state.standing.erase(peer);
-    state.dial_errors.erase(peer);
-  }
-  host_.Retire(std::move(former));
-}
-
-// ---------------------------------------------------------------------------------------------- sets of peers
-
-std::set<PeerId> Group::MembersOf(const control::View& view) {
-  std::set<PeerId> members;
-  for (const control::PeerInfo& info : view.members()) members.emplace(info.peer_id());
-  return members;
-}
-
-std::set<PeerId> Group::InAnyView() const {
-  std::set<PeerId> all = Members();
-  for (const auto& [epoch, view] : prepared_) all.merge(MembersOf(view));
-  std::erase_if(all, [&](PeerId peer) { return !peers_.contains(peer); });
-  return all;
-}
-
-const control::View& Group::Newest() const { return prepared_.empty() ? current_ : prepared_.rbegin()->second; }
-
-std::set<PeerId> Group::Pendings() const {
-  const std::set<PeerId> members = Members();
-  std::set<PeerId> out;
-  for (const auto& [id, peer] : peers_) {
-    if (!members.contains(id)) out.insert(id);
-  }
-  return out;
-}
-
-std::string Group::Label(PeerId peer) const {
-  const control::PeerInfo& info = peers_.at(peer).info;
-  return (info.name().empty() ? "peer " + ToString(peer) : info.name()) + " (" +
-         (info.address().empty() ? "no address" : info.address()) + ")";
+  host_.Send(to, std::move(message));
 }
 
 }  // namespace ringway

@@ -1,23 +1,22 @@
-// One group's membership: pending peers, the current view, prepared views, and the collection of reports that leads
-// from a broken view to the next. Pure: the time is a parameter, messages come out as values.
+// One group: the facade over its peers, its views, their plans and, while one runs, the recovery from a loss. It takes
+// the events, makes the transitions between views, and sends what the group's peers have to hear. Pure: the time is a
+// parameter, messages come out as values.
 //
 //   forming --pendings that are all connected, as many as each of them waits for--> view E
 //   view E  --an admissible newcomer, or a better plan-->  prepared P  --Installed(P) from a member-->  view P
-//   view E  --Report from a member-->  collecting(stop)  --all reports that matter-->  view E' with verdicts
-//   prepared P  --its newcomer is gone-->  taking back  --PreparedRevoked from all members-->  view E, nobody disturbed
+//   view E  --Report from a member-->  recovery --all reports that matter-->  view E' with verdicts
+//   prepared P  --its newcomer is gone-->  revoking  --PreparedRevoked from all members-->  view E, nobody disturbed
 //
-// Silence at the master alone drops nobody, for the master may be the one that is cut off. A member is dropped when
+//   GroupPeers    members and pendings, and what was heard of each
+//   ViewChain     the current view and the prepared ones above it
+//   ViewPlanner   what a view's ring, routes and algorithms are
+//   Recovery      who stays when a member is lost (there: what drops a member)
 //
-//   accused    another member, which the master hears, has lost it
-//   replaced   its daemon is back as another process, or says that the peer is gone
-//   expelled   its trainer hung for longer than the group allows, or an operator asked for it
-//   silent     it does not answer during a recovery: for the detection time and `back` if at most half of the group is
-//              unheard, for `grace` if more is. (A dead member is accused, and dropped sooner)
+// After no member was heard for `forget` the group is deleted.
 //
-// While the master hears no member it decides nothing and these times do not pass; after `forget` the group is deleted.
+// Threads: one. The host must outlive the group.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -25,11 +24,13 @@
 #include <utility>
 #include <vector>
 
-#include "master/coordination/clique.h"
 #include "master/coordination/former_peers.h"
+#include "master/coordination/group_options.h"
+#include "master/coordination/group_peers.h"
 #include "master/coordination/group_record.pb.h"
-#include "master/coordination/membership.h"
-#include "master/planning/path_book.h"
+#include "master/coordination/recovery.h"
+#include "master/coordination/view_chain.h"
+#include "master/coordination/view_planner.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
@@ -55,23 +56,6 @@ class GroupHost {
   virtual bool MayChange(const Group& group) const = 0;
   // Returns whether writing the journal fails.
   virtual bool FailsToRecord() const = 0;
-};
-
-// State of the master's connection to a peer's daemon.
-enum class Contact : std::uint8_t {
-  kOnline,
-  kClosed,  // closed by the daemon's host: the network works and the process is probably dead
-  kSilent,  // silent, or the connection ended in another way: either side may be cut off
-};
-
-struct GroupOptions {
-  control::Plan plan;
-  Duration detect = std::chrono::milliseconds(3000);
-  Duration detect_far = detect;             // for views whose members are far apart
-  Duration back = std::chrono::seconds(3);  // time that a daemon needs to reconnect
-  Duration grace = std::chrono::seconds(30);
-  Duration forget = std::chrono::hours(1);
-  Duration weigh = std::chrono::milliseconds(300);  // wait for contradicting accusations
 };
 
 class Group {
@@ -107,66 +91,22 @@ class Group {
   // `now`: since when.
   void SetContact(PeerId peer, Contact contact, TimePoint now);
   void Tick(TimePoint now);
-  // Tells each pending peer why it waits, if the reason has changed.
+  // Sends each pending peer the reason why it waits, if that has changed.
   void ExplainPendings();
 
-  bool empty() const { return peers_.empty(); }
+  bool empty() const { return peers_.all().empty(); }
   const std::string& name() const { return name_; }
-
-  struct PeerState {
-    control::PeerInfo info;
-    std::uint32_t wait_world = 1;
-    std::uint32_t min_world = 1;
-    std::uint32_t hung_ms = 0;
-    Contact contact = Contact::kOnline;
-    TimePoint since{};          // when `contact` began; in the future after a restart of the master
-    std::set<PeerId> standing;  // peers with which it is connected, as this side reports
-    std::map<PeerId, std::string> dial_errors;
-    std::string told;  // the Pending text sent last
-    control::PeerCounters counters;
-    bool online() const { return contact == Contact::kOnline; }
-  };
-  const std::map<PeerId, PeerState>& peers() const { return peers_; }
-  const control::View& current() const { return current_; }
+  const std::map<PeerId, PeerState>& peers() const { return peers_.all(); }
+  const control::View& current() const { return views_.current(); }
   // Epoch of the newest prepared view; 0 if there is none.
-  Epoch NewestPrepared() const { return prepared_.empty() ? Epoch() : prepared_.rbegin()->first; }
+  Epoch NewestPrepared() const { return views_.prepared().empty() ? Epoch() : views_.prepared().rbegin()->first; }
   // Paths between the members of the current view, in rank order. REQUIRES: there is one.
-  PathMatrix CurrentPaths() const;
-  bool collecting() const { return collection_.has_value(); }
+  PathMatrix CurrentPaths() const { return planner_.PathsOf(current()); }
+  // Whether a recovery runs.
+  bool collecting() const { return recovery_.has_value(); }
 
  private:
-  struct Collection {
-    Epoch stop;
-    TimePoint since;
-    TimePoint weighed_since;                    // `since`, or the last late accusation or first reconnect
-    TimePoint accused_at{};                     // the last accusation
-    std::set<PeerId> returned{};                // accused peers that reconnected meanwhile
-    std::map<PeerId, control::Report> reports;  // with stop >= the collection's
-    std::set<PeerId> told;                      // addressees of the ABORT
-    TimePoint most_unheard{};                   // last time at which more than half were unheard
-    std::optional<TimePoint> hears_since;       // since when any peer of a view is heard; nothing: none is
-  };
-  // Void prepared views on which members may have agreed already: they stay in prepared_ until no member can adopt
-  // them.
-  struct Revocation {
-    Epoch first;               // and all above
-    std::set<PeerId> awaited;  // members that have not replied
-  };
-  // The view that the next one starts from.
-  struct Base {
-    control::View view;
-    std::set<PeerId> members;                    // of `view`
-    std::set<PeerId> gone;                       // members to drop, and others that are certainly gone
-    std::uint64_t steps_left = kCliqueStepsMax;  // of the searches from this view
-  };
-
-  static std::set<PeerId> MembersOf(const control::View& view);
-  std::set<PeerId> Members() const { return MembersOf(current_); }
-  std::set<PeerId> InAnyView() const;
-  const control::View& Newest() const;
-  std::set<PeerId> Pendings() const;
-  bool Stand(PeerId a, PeerId b) const;
-  std::string Label(PeerId peer) const;
+  std::set<PeerId> InAnyView() const { return peers_.Known(views_.AllMembers()); }
 
   // To be called after every event.
   void Advance(TimePoint now);
@@ -175,90 +115,37 @@ class Group {
   void TryForm();
   void TryPrepare();
   void TryReplan(TimePoint now);
-  void AddNews(TimePoint now);
-  // The largest subset that is fully connected; `as_wanted`: and as large as each of its peers waits for.
-  std::set<PeerId> Together(const std::vector<PeerId>& ids, bool as_wanted) const;
-  // Why a peer is pending.
-  struct Reason {
-    Code code = Code::kOk;  // kPeerUnreachable: it, or a peer that it has to reach, cannot be dialled
-    std::string text;
-  };
-  Reason WhyPending(PeerId peer) const;
-  void Collect(TimePoint now);
-  void TryDecide(TimePoint now);
-  Base ChooseBase(TimePoint now) const;
-  Epoch AdoptedBy(const control::Report& report) const;
-  std::set<PeerId> WithTroubledNewcomers(const Base& base) const;
-  bool IsReturning(PeerId peer, const std::set<PeerId>& accusers, TimePoint now) const;
-  bool AccusedHaveSpoken(TimePoint now) const;
-  Accusations Suspicions() const;
-  bool IsDisputed(TimePoint now) const;
-  // One of them at least.
-  bool AreAccused(const std::set<PeerId>& peers) const;
-  // The newest view that any report says is installed; the current one if there is no report.
-  const control::View& InForce() const;
-  std::set<PeerId> Unheard() const;
-  // More than half of the members are unheard.
-  bool AreMostUnheard() const;
-  bool HasWaitedFor(PeerId peer, TimePoint now) const;
-  bool MostAreAwaited(TimePoint now) const;
-  bool DropsForTheUnheard(const Base& base, TimePoint now) const;
-  std::set<PeerId> Certain(TimePoint now) const;
-  bool IsGoneSince(PeerId id) const;
-  std::set<PeerId> Spoken() const;  // peers that have reported to the collection
-  void AddHung(Base* base);
-  void Decide(const Base& base, TimePoint now);
-  void AddVerdicts(const Base& base, const std::map<PeerId, control::Report>& reports);
-  // `before`: its plan is kept as far as possible, and its min_world; empty if there is none. min_world is the largest
-  // that any member so far has asked for.
-  control::View MakeView(const std::set<PeerId>& members, const control::View& before);
-  // Without routes and algorithms: what only depends on the distance between the members.
-  control::Plan PlanFor(const PathMatrix& paths) const;
-  void SendView(const control::View& view, bool prepared, PeerId to);
-  void SendViewToMembers(const control::View& view, bool prepared);
-  void SendCandidates(PeerId id);
-  void SendAbort(PeerId id);           // REQUIRES: a collection runs
-  bool IsNewcomer(PeerId peer) const;  // in a prepared view, not in the current one
+  void BeginRecovery(TimePoint now);
+  void Apply(const Decision& decision, TimePoint now);
+  void AddVerdicts(const Decision& decision, control::View* next);
+  void EndViews();
+
   void RevokeViewsOf(PeerId newcomer);
   void RevokePrepared(Epoch first);
-  void SendRevokePrepared(PeerId id);  // REQUIRES: views are being taken back
   void DropGone(PeerId peer, TimePoint now);
   void DropLostPendings(TimePoint now);
   void ForgetIfUnheard(TimePoint now);
-  void NoteHearing(TimePoint now);  // REQUIRES: a collection runs
-  void EndViews();
   // `may_return`: they were never members, and their daemons may join for them again.
   void Drop(const std::set<PeerId>& gone, TimePoint now, bool may_return = false);
-  FormerPeer Former(PeerId peer, TimePoint now) const;
-  std::string WhyGone(PeerId peer, TimePoint now) const;
-  std::string Accusers(PeerId peer) const;
+
+  void SendView(const control::View& view, bool prepared, PeerId to);
+  void SendViewToMembers(const control::View& view, bool prepared);
+  void SendCandidates(PeerId to, const std::vector<control::PeerInfo>& others);
+  void SendAbort(PeerId to);           // REQUIRES: a recovery runs
+  void SendRevokePrepared(PeerId to);  // REQUIRES: views are being revoked
   void SendForget(PeerId to, const std::set<PeerId>& gone);
-  void Erase(FormerPeer former);
-  void SendTo(PeerId peer, control::FromMaster message) { host_.Send(peer, std::move(message)); }
+  std::vector<control::PeerInfo> OthersThan(PeerId peer) const;
 
   const std::string name_;
   const bool fail_on_peer_loss_;
   const GroupOptions options_;
   GroupHost& host_;
-  std::map<PeerId, PeerState> peers_;        // members and pendings
-  control::View current_;                    // epoch 0: none
-  bool current_was_prepared_ = false;        // adopted by UpdateView, not decided by a recovery
-  std::map<Epoch, control::View> prepared_;  // above current, ascending, each containing the one before
-  std::optional<Revocation> revoking_;
-  std::optional<Collection> collection_;
+  GroupPeers peers_;
+  ViewChain views_;
+  ViewPlanner planner_;
+  std::optional<Recovery> recovery_;
   bool stirred_ = true;      // events since TryForm and TryPrepare last ran
   bool unexplained_ = true;  // events since ExplainPendings last ran
-  Accusations accusations_;
-  std::set<PeerId> leaving_;
-  std::set<PeerId> replaced_;               // members whose daemon was replaced by another process
-  std::map<PeerId, std::string> expelled_;  // members to be dropped although their daemon is healthy, and why
-  PathBook paths_;
-  // Measurements have changed since the plan was made: since when, and when last.
-  struct News {
-    TimePoint since;
-    TimePoint last;
-  };
-  std::optional<News> news_;
 };
 
 }  // namespace ringway

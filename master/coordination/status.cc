@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-json PeerJson(const Group& group, PeerId id, const Group::PeerState& peer) {
+json PeerJson(const Group& group, PeerId id, const PeerState& peer) {
   const auto& members = group.current().members();
   const auto place = std::find_if(members.begin(), members.end(),
                                   [id](const control::PeerInfo& info) { return info.peer_id() == id.value; });
@@ -24,7 +24,7 @@ json PeerJson(const Group& group, PeerId id, const Group::PeerState& peer) {
               {"address", peer.info.address()},
               {"rank", member ? json(static_cast<std::uint64_t>(place - members.begin())) : json()},
               {"state", member ? "member" : "pending"},
-              {"why", member ? "" : peer.told},
+              {"why", member ? "" : peer.explained},
               {"online", peer.online()}};
   for (std::size_t i = 0; i < kPeerCounts.size(); ++i) {
     const int place_in_list = static_cast<int>(i);

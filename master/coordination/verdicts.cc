@@ -162,4 +162,23 @@ std::vector<control::Verdict> DecideVerdicts(const std::map<PeerId, control::Rep
   return out;
 }
 
+void SetNextSequences(const std::map<PeerId, control::Report>& reports, const control::View& base,
+                      control::View* next) {
+  Epoch newest;
+  for (const auto& [peer, report] : reports) {
+    for (const control::OpReport& op : report.ops()) {
+      if (!op.update_view() || op.stage() == control::OP_STAGE_RUNNING || op.code() != 0) continue;
+      if (op.next_seq().empty() || Epoch(op.prepared_epoch()) < newest) continue;
+      newest = Epoch(op.prepared_epoch());
+      *next->mutable_next_seq() = op.next_seq();
+    }
+  }
+  // If none of them stays, another newcomer may have begun there. Or a newcomer was frozen before it could install the
+  // view that says so: the channels have not advanced without it, for outcomes are reported until it acknowledges them.
+  for (const auto& [peer, report] : reports) {
+    if (next->next_seq().empty() && report.epoch() == base.epoch()) *next->mutable_next_seq() = report.began();
+  }
+  if (next->next_seq().empty()) *next->mutable_next_seq() = base.next_seq();
+}
+
 }  // namespace ringway

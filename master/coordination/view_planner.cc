@@ -1,8 +1,9 @@
-// The plan of a group's views (ring, routes, algorithms), and when it is made anew.
+#include "master/coordination/view_planner.h"
+
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
-#include "master/coordination/group.h"
 #include "master/planning/topology.h"
 #include "proto/lane_roles.h"
 
@@ -16,66 +17,69 @@ static_assert(kFarSegmentBytesMax > kSmallLanePayloadBytes);
 
 }  // namespace
 
-void Group::OnMeasured(const control::Measured& measured, TimePoint now) {
+ViewPlanner::ViewPlanner(std::string group, bool fail_on_peer_loss, const GroupOptions& options, HostRates& rates)
+    : group_(std::move(group)), fail_on_peer_loss_(fail_on_peer_loss), options_(options), rates_(rates) {}
+
+void ViewPlanner::OnMeasured(const control::Measured& measured, const GroupPeers& peers, TimePoint now) {
   const PeerId peer(measured.peer());
   const PeerId other(measured.other());
   bool news = false;
   if (other == PeerId()) {
     news = paths_.SetUplink(peer, measured.bytes_per_second());
-    if (news) host_.rates().Learn(KeyInRates(peers_.at(peer).info), "", measured.bytes_per_second());
-  } else if (other != peer && peers_.contains(other)) {
+    if (news) rates_.Learn(KeyInRates(peers.at(peer).info), "", measured.bytes_per_second());
+  } else if (other != peer && peers.contains(other)) {
     news = paths_.SetRate(peer, other, measured.bytes_per_second());
     if (news) {
-      host_.rates().Learn(KeyInRates(peers_.at(peer).info), KeyInRates(peers_.at(other).info),
-                          measured.bytes_per_second());
+      rates_.Learn(KeyInRates(peers.at(peer).info), KeyInRates(peers.at(other).info), measured.bytes_per_second());
     }
     news = paths_.SetRoundTrip(peer, other, Duration(measured.round_trip_us())) || news;
   }
   if (news) AddNews(now);
 }
 
-void Group::AddNews(TimePoint now) {
+void ViewPlanner::OnRecovered(TimePoint now) {
+  if (paths_.knows_rates()) AddNews(now);
+}
+
+void ViewPlanner::AddNews(TimePoint now) {
   if (!news_) news_ = News{.since = now, .last = now};
   news_->last = now;
 }
 
-// A better plan for the same members is a prepared view, adopted by UpdateView. Measurements come in bursts, as pairs
-// are measured one after the other, so this waits for the end of a burst; and at most one such view is prepared.
-void Group::TryReplan(TimePoint now) {
+// Measurements come in bursts, as pairs are measured one after the other.
+std::optional<control::View> ViewPlanner::Replan(const control::View& current, TimePoint now) {
   constexpr Duration kQuiet = std::chrono::seconds(1);
   constexpr Duration kBunchMax = std::chrono::seconds(5);
-  if (!news_ || current_.members_size() < 2 || !prepared_.empty() || revoking_) return;
-  if (now - news_->last < kQuiet && now - news_->since < kBunchMax) return;
+  if (!news_ || current.members_size() < 2) return std::nullopt;
+  if (now - news_->last < kQuiet && now - news_->since < kBunchMax) return std::nullopt;
   news_.reset();
-  control::View view = current_;
-  const PathMatrix paths = CurrentPaths();
-  if (!Improve(paths, PlanFor(paths), &view)) return;
+  control::View view = current;
+  const PathMatrix paths = PathsOf(current);
+  if (!Improve(paths, PlanFor(paths), &view)) return std::nullopt;
   view.clear_verdicts();
   view.clear_next_seq();
-  const Epoch epoch = host_.NextEpoch();
-  view.set_epoch(epoch.value);
-  prepared_[epoch] = view;
-  host_.Changed(*this);
-  SendViewToMembers(view, true);
+  return view;
 }
 
-control::View Group::MakeView(const std::set<PeerId>& members, const control::View& before) {
+control::View ViewPlanner::MakeView(Epoch epoch, const std::set<PeerId>& members, const GroupPeers& peers,
+                                    const control::View& before) const {
   control::View view;
-  view.set_group(name_);
-  view.set_epoch(host_.NextEpoch().value);
+  view.set_group(group_);
+  view.set_epoch(epoch.value);
   view.set_fail_on_peer_loss(fail_on_peer_loss_);
   std::uint32_t min_world = std::max(1u, before.min_world());
   std::uint32_t hung_ms = 0;
   bool never_hung = before.epoch() != 0 && before.hung_ms() == 0;
   std::vector<control::PeerInfo> infos;
-  for (const PeerId peer : members) {
-    infos.push_back(peers_.at(peer).info);
-    min_world = std::max(min_world, peers_.at(peer).min_world);
-    hung_ms = std::max(hung_ms, peers_.at(peer).hung_ms);
-    never_hung = never_hung || peers_.at(peer).hung_ms == 0;
+  for (const PeerId id : members) {
+    const PeerState& peer = peers.at(id);
+    infos.push_back(peer.info);
+    min_world = std::max(min_world, peer.min_world);
+    hung_ms = std::max(hung_ms, peer.hung_ms);
+    never_hung = never_hung || peer.hung_ms == 0;
   }
   SortByRank(infos);
-  const PathMatrix paths = paths_.Between(infos, host_.rates());
+  const PathMatrix paths = paths_.Between(infos, rates_);
   const Routes routes = RoutesWith(RingOrder(infos, paths, before), paths, RingSearch::kStrides);
   SetRoutes(routes, &view);
   *view.mutable_plan() = PlanFor(paths);
@@ -86,7 +90,7 @@ control::View Group::MakeView(const std::set<PeerId>& members, const control::Vi
   return view;
 }
 
-control::Plan Group::PlanFor(const PathMatrix& paths) const {
+control::Plan ViewPlanner::PlanFor(const PathMatrix& paths) const {
   control::Plan plan = options_.plan;
   const bool far = AreFarApart(paths);
   const Duration detect = far ? options_.detect_far : options_.detect;
@@ -95,8 +99,8 @@ control::Plan Group::PlanFor(const PathMatrix& paths) const {
   return plan;
 }
 
-PathMatrix Group::CurrentPaths() const {
-  return paths_.Between({current_.members().begin(), current_.members().end()}, host_.rates());
+PathMatrix ViewPlanner::PathsOf(const control::View& view) const {
+  return paths_.Between({view.members().begin(), view.members().end()}, rates_);
 }
 
 }  // namespace ringway
