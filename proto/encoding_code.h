@@ -19,7 +19,9 @@ constexpr EncodingCode CodeOf(const Encoding& encoding) {
   EncodingCode code{static_cast<std::uint8_t>(encoding.codec), 0, static_cast<std::uint8_t>(encoding.rounding)};
   if (encoding.block == Encoding(encoding.codec).block) return code;
   while (code.block_power < 16 && (std::uint32_t{1} << code.block_power) < encoding.block) ++code.block_power;
-  if ((std::uint32_t{1} << code.block_power) != encoding.block) code.block_power = UINT8_MAX;
+  // Power 0, of a block of 1, stands for the codec's own.
+  const bool is_power = code.block_power > 0 && (std::uint32_t{1} << code.block_power) == encoding.block;
+  if (!is_power) code.block_power = UINT8_MAX;
   return code;
 }
 

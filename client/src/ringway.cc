@@ -297,6 +297,10 @@ Expected<Work> Session::BarrierAsync(const OpOptions& options) {
   return internal::NoThrow([&] { return impl_->Start(BarrierOf(options)); });
 }
 
+Expected<OpResult> Session::Finish(Expected<Work> work) {
+  return internal::NoThrow([&]() -> Expected<OpResult> { return work.ok() ? work->Wait() : work.error(); });
+}
+
 Expected<OpResult> Session::UpdateView(Milliseconds timeout) {
   return internal::NoThrow([&] { return impl_->UpdateView(impl_->Within(timeout)); });
 }

@@ -41,7 +41,7 @@ Result<bool> FrameRouter::OnPayload(const LinkId& lane, std::span<const std::byt
   ctx_.Moved();
   const bool is_message = frame->header.kind == SegmentKind::kMessage;
   transfer::FramesIn::Frame taken = transfer_.in.Take(lane);
-  is_message ? messages_.OnPayload(std::move(taken), payload) : operations_.OnPayload(std::move(taken), payload);
+  is_message ? messages_.OnPayload(taken, payload) : operations_.OnPayload(taken, payload);
   return true;
 }
 

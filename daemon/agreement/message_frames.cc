@@ -149,7 +149,7 @@ bool MessageFrames::IsAwaited(const transfer::FramesIn::Frame& frame) const {
   return !table_.IsOver(name) && (early == nullptr || !early->failed);
 }
 
-void MessageFrames::OnPayload(transfer::FramesIn::Frame frame, std::span<const std::byte> payload) {
+void MessageFrames::OnPayload(transfer::FramesIn::Frame& frame, std::span<const std::byte> payload) {
   if (!frame.held) {
     const transfer::Attempt& attempt = transfer_.in.Accept(frame, payload);
     return NoteComplete(*table_.Find(attempt.name.message()));

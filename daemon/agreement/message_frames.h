@@ -60,8 +60,8 @@ class MessageFrames {
   // REQUIRES: its epoch is not over.
   Result<Judged> OnHeader(const LinkId& lane, const SegmentHeader& header);
   bool IsAwaited(const transfer::FramesIn::Frame& frame) const;
-  // Its payload is whole and intact.
-  void OnPayload(transfer::FramesIn::Frame frame, std::span<const std::byte> payload);
+  // Its payload is whole and intact; `frame` is used up.
+  void OnPayload(transfer::FramesIn::Frame& frame, std::span<const std::byte> payload);
 
   // ---- outcomes
   struct Difference {

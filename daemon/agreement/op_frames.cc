@@ -70,7 +70,7 @@ bool OpFrames::CheckDescriptor(Operation& op, const Descriptor& theirs, PeerId f
   return false;
 }
 
-OpFrames::Taken OpFrames::Take(transfer::FramesIn::Frame frame, std::span<const std::byte> payload) {
+OpFrames::Taken OpFrames::Take(transfer::FramesIn::Frame& frame, std::span<const std::byte> payload) {
   const OpName name = frame.header.op;
   if (!frame.held) {
     transfer_.in.Accept(frame, payload);

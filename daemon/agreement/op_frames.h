@@ -45,7 +45,7 @@ class OpFrames {
     bool accepted = false;    // else it is held
   };
   // A payload that is intact.
-  Taken Take(transfer::FramesIn::Frame frame, std::span<const std::byte> payload);
+  Taken Take(transfer::FramesIn::Frame& frame, std::span<const std::byte> payload);
 
   // ---- operations. REQUIRES, where frames are accepted or asked for: its attempt is live.
   bool Holds(const Operation& op) const { return held_.Has(op.name, ctx_.view().epoch); }

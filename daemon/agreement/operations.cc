@@ -395,8 +395,8 @@ void Operations::OnResend(PeerId from, const control::Resend& resend) {
 
 // ---------------------------------------------------------------------------------------------- frames, work
 
-void Operations::OnPayload(transfer::FramesIn::Frame frame, std::span<const std::byte> payload) {
-  const OpFrames::Taken taken = frames_.Take(std::move(frame), payload);
+void Operations::OnPayload(transfer::FramesIn::Frame& frame, std::span<const std::byte> payload) {
+  const OpFrames::Taken taken = frames_.Take(frame, payload);
   if (!taken.accepted) {
     if (taken.op != nullptr) StartWork(*taken.op);
   } else if (taken.op->is_computed()) {

@@ -67,8 +67,8 @@ class Operations {
   // ---- frames
   // REQUIRES: its epoch is not over.
   Result<Judged> OnHeader(const LinkId& lane, const SegmentHeader& header) { return frames_.OnHeader(lane, header); }
-  // Its payload is whole and intact.
-  void OnPayload(transfer::FramesIn::Frame frame, std::span<const std::byte> payload);
+  // Its payload is whole and intact; `frame` is used up.
+  void OnPayload(transfer::FramesIn::Frame& frame, std::span<const std::byte> payload);
 
   // ---- work
   bool HasWork() const { return work_.size() > 0; }

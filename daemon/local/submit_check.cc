@@ -1,6 +1,7 @@
 #include "daemon/local/submit_check.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
@@ -22,6 +23,8 @@ bool EnumsInRange(const abi::OpSpec& spec) {
 // Returns what no correct client asks for; empty: nothing. REQUIRES: the enums are in range.
 std::string SpecFault(const abi::OpSpec& spec, PeerId self) {
   if (spec.channel >= abi::kChannelCountMax) return "a channel number is out of range";
+  if (std::any_of(std::begin(spec.reserved), std::end(spec.reserved), [](std::uint8_t byte) { return byte != 0; }))
+    return "reserved bytes are not zero";
   if (spec.algorithm > kAlgorithmCount) return "an algorithm is out of range";
   if (!HasCounts(spec.kind) && spec.rank != 0) return "an operation without counts by rank has some";
   if (spec.priority > abi::kPriorityMax) return "a priority is out of range";

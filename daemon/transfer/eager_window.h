@@ -30,19 +30,26 @@ class EagerWindow {
     const auto charged = attempt.eager_bytes.find(to);
     if (charged == attempt.eager_bytes.end()) return false;
     charged->second -= cost;
-    used_[to] -= cost;
+    Subtract(to, cost);
     return true;
   }
   // The peer has use for all of it. Returns whether there is room again.
   bool Release(Attempt& attempt, PeerId to) {
     const auto charged = attempt.eager_bytes.find(to);
     if (charged == attempt.eager_bytes.end()) return false;
-    used_[to] -= charged->second;
+    Subtract(to, charged->second);
     attempt.eager_bytes.erase(charged);
     return true;
   }
 
  private:
+  // Nothing is kept of peers that have come and gone.
+  void Subtract(PeerId to, std::uint64_t cost) {
+    const auto used = used_.find(to);
+    used->second -= cost;
+    if (used->second == 0) used_.erase(used);
+  }
+
   std::map<PeerId, std::uint64_t> used_;
 };
 

@@ -18,7 +18,7 @@ Result<Inbound> FramesIn::Claim(const LinkId& lane, const SegmentHeader& header,
   RINGWAY_REACHED_IF(claim.skipped, kSkipFilled);
   if (claim.skipped) return Inbound{};
   guard_.ChooseTarget(attempt, claim);
-  frames_.insert_or_assign(lane, Frame{.header = header, .attempt = attempt.number(), .claim = claim});
+  frames_[lane].emplace(Frame{.header = header, .attempt = attempt.number(), .claim = claim});
   Inbound inbound;
   inbound.kind = claim.direct != nullptr ? Inbound::Kind::kDirect : Inbound::Kind::kScratch;
   inbound.target = claim.direct;
@@ -33,7 +33,7 @@ Inbound FramesIn::Hold(const LinkId& lane, EarlyFrame frame) {
   inbound.target = frame.payload->data();
   inbound.keep = frame.payload;
   const SegmentHeader header = frame.header;
-  frames_.insert_or_assign(lane, Frame{.header = header, .held = std::move(frame)});
+  frames_[lane].emplace(Frame{.header = header, .held = std::move(frame)});
   return inbound;
 }
 

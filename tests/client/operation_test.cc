@@ -453,6 +453,7 @@ TEST_F(OperationTest, WrongRequestsAreRefusedByName) {
   };
   EXPECT_EQ(code(values, values, 2, DType::kI32, ReduceOp::kAvg), Code::kNotSupported);
   EXPECT_EQ(code(values, values, 2, DType::kF64, ReduceOp::kSum, {.codec = Codec::kInt8}), Code::kNotSupported);
+  EXPECT_EQ(code(values, values, 2, DType::kF32, ReduceOp::kSum, {.codec = {Codec::kInt8, 1}}), Code::kNotSupported);
   EXPECT_EQ(code(values, values, 2, static_cast<DType>(99), ReduceOp::kSum), Code::kNotSupported);
   EXPECT_EQ(code(nullptr, values, 2, DType::kF32, ReduceOp::kSum), Code::kInvalidArgument);
   EXPECT_EQ(code(values, nullptr, 2, DType::kF32, ReduceOp::kSum), Code::kInvalidArgument);

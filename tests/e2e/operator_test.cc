@@ -97,7 +97,7 @@ TEST_F(DrainTest, WhatCannotBeDrainedIsSaid) {
   EXPECT_TRUE(Eventually([&] {  // a slow master may not answer in so little time
     const Finished silent = Drain({"d2", "--timeout-ms", "300"});
     EXPECT_EQ(silent.code, 2);
-    return silent.err.find("d2 was told, but it has not said that it does so") != std::string::npos;
+    return silent.err.find("d2 has the order, but it has not said that it does so") != std::string::npos;
   }));
   cluster_.daemon(2).Signal(SIGCONT);
   EXPECT_TRUE(Eventually([&] { return cluster_.DaemonStatus(2)["daemon"].value("draining", false); }));

@@ -175,7 +175,10 @@ TEST(TypesTest, EveryEncodingSurvivesItsCodeAndNothingElseBecomesOne) {
   // A codec with blocks has six sizes and its own, rounded either way; the two formats have none; none rounds one way.
   EXPECT_EQ(valid, 6 * 7 * 2 + 2 * 2 + 1);
   EXPECT_FALSE(IsValid(EncodingOf(CodeOf({Codec::kInt8, 48}))));
-  EXPECT_FALSE(IsValid(EncodingOf(CodeOf({Codec::kInt8, 0}))));
+  for (const std::uint16_t block : std::initializer_list<std::uint16_t>{0, 1, 2, 16, 2048}) {
+    EXPECT_FALSE(IsValid(EncodingOf(CodeOf({Codec::kInt8, block})))) << block;
+    EXPECT_EQ(IsValid(EncodingOf(CodeOf({Codec::kNone, block}))), Encoding(Codec::kNone).block == block) << block;
+  }
   EXPECT_FALSE(IsValid(EncodingOf(CodeOf(static_cast<Codec>(200)))));
 }
 

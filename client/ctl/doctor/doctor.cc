@@ -135,12 +135,16 @@ class Examination {
     const bool finds = given.empty() && told_nothing() && std::filesystem::exists(usual, ignored);
     const std::string path = finds ? usual : given;
     if (path.empty()) return {};
-    Result<Config> config = Within<Result<Config>>(context_.timeout, [path] {
-                              return shell::ReadConfigFile(path);
-                            }).value_or(Status(Code::kTimeout, path + " is not read in time"));
+    struct Read {
+      Result<Config> config;
+      bool hidden = false;
+    };
+    const Read read = Within<Read>(context_.timeout, [path] {
+                        return Read{shell::ReadConfigFile(path), !HiddenOf({path}).empty()};
+                      }).value_or(Read{Status(Code::kTimeout, path + " is not read in time")});
     facts_.configs.push_back(
-        {.program = program, .path = path, .outcome = config.status(), .hidden = !HiddenOf({path}).empty()});
-    return config.ok() ? std::move(config).value() : Config();
+        {.program = program, .path = path, .outcome = read.config.status(), .hidden = read.hidden});
+    return read.config.ok() ? read.config.value() : Config();
   }
 
   // Returns what asks a master with these options.
@@ -184,7 +188,9 @@ class Examination {
     daemon.expected = !context_.socket.empty();
     daemon.socket = daemon.expected ? context_.socket : ValueOf(daemon_config_, "socket");
     if (daemon.socket.empty()) return;
-    daemon.denied = ::access(daemon.socket.c_str(), W_OK) != 0 && errno == EACCES;
+    daemon.denied = Within<bool>(context_.timeout, [socket = daemon.socket] {
+                      return ::access(socket.c_str(), W_OK) != 0 && errno == EACCES;
+                    }).value_or(false);
     const Result<std::string> status = Ask(daemon.socket, [socket = daemon.socket, timeout = context_.timeout] {
       return shell::QueryDaemon(socket, timeout);
     });
@@ -224,7 +230,7 @@ class Examination {
     if (status.ok()) {
       ReadMasterStatus(status.value(), &master, &facts_.certificates);
       master.clock_ahead_s = tls::SecondsUntil(master.utc);
-      MeasurePath(address.value(), &master);
+      if (master.outcome.ok()) MeasurePath(address.value(), &master);
     }
     facts_.master = std::move(master);
   }
@@ -246,15 +252,22 @@ class Examination {
     master->within_host = dial.within_host;
     if (!dial.within_host && dial.segment_bytes >= kSegmentMin) {
       dial.segment_bytes = std::min(dial.segment_bytes, kSegmentMax);
-      const control::PlanRequest request = RequestOfSize(dial.segment_bytes, security_ != nullptr);
-      const auto query = [request, timeout = context_.timeout](const auto& whom) {
-        return shell::QueryPlan(whom, request, timeout);
-      };
-      const Code code = Query(address, query).status().code();
-      if (code == Code::kInvalidArgument) dial.full_arrives = true;  // its answer
-      if (code == Code::kTimeout) dial.full_arrives = false;
+      const Code full = AskInFull(address, dial.segment_bytes);
+      if (full == Code::kInvalidArgument) dial.full_arrives = true;  // its answer
+      // A master that answers nothing any more is busy, and says nothing about the path.
+      if (full == Code::kTimeout && AskInFull(address, kSegmentMin) == Code::kInvalidArgument)
+        dial.full_arrives = false;
     }
     facts_.dials.push_back(std::move(dial));
+  }
+
+  // A request that fills a segment of so many bytes.
+  Code AskInFull(const net::SocketAddress& address, std::uint32_t segment_bytes) {
+    const control::PlanRequest request = RequestOfSize(segment_bytes, security_ != nullptr);
+    const auto query = [request, timeout = context_.timeout](const auto& whom) {
+      return shell::QueryPlan(whom, request, timeout);
+    };
+    return Query(address, query).status().code();
   }
 
   // A query bounds each step only, and an answer of single bytes takes many.
@@ -307,13 +320,17 @@ class Examination {
     facts_.host.memory_max = ParseBytes(ValueOf(daemon_config_, "memory-max"));
   }
 
+  std::string FindLeftJournal() const {
+    return Within<std::string>(context_.timeout, [] { return FindJournal(StateDirectories()); }).value_or("");
+  }
+
   // Where the options or the master say; where no master answers, a journal may have been left.
   void LookAtJournal() {
     std::string path = order_.journal.empty() ? ValueOf(master_config_, "journal") : order_.journal;
     const bool answers = facts_.master && facts_.master->outcome.ok();
     const bool here = facts_.master && facts_.master->within_host;
     if (path.empty() && here) path = facts_.master->journal_path;
-    const bool left = path.empty() && !answers && !(path = FindJournal(StateDirectories())).empty();
+    const bool left = path.empty() && !answers && !(path = FindLeftJournal()).empty();
     if (path == "none" || (path.empty() && !here && master_config_.empty())) return;
     facts_.journal = path.empty() ? JournalFacts() : ProbeJournal(path, context_.timeout);
     facts_.journal->left = left;

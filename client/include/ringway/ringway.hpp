@@ -490,7 +490,7 @@ class RINGWAY_API Session {
 
  private:
   friend class internal::Places;
-  static Expected<OpResult> Finish(Expected<Work> work) { return work.ok() ? work->Wait() : work.error(); }
+  static Expected<OpResult> Finish(Expected<Work> work);
   explicit Session(std::shared_ptr<internal::SessionImpl> impl);
   std::shared_ptr<internal::SessionImpl> impl_;
 };

@@ -53,6 +53,7 @@ TEST(SubmitCheckTest, EveryFieldIsJudged) {
       {"as it should be", Verdict::kAccept, [](auto&) {}},
       {"slot", Verdict::kProtocolError, [](auto& s) { s.slot = abi::kSlotCount; }},
       {"channel", Verdict::kProtocolError, [](auto& s) { s.spec.channel = abi::kChannelCountMax; }},
+      {"reserved", Verdict::kProtocolError, [](auto& s) { s.spec.reserved[4] = 1; }},
       {"kind", Verdict::kProtocolError, [](auto& s) { s.spec.kind = static_cast<OpKind>(kOpKindCount); }},
       {"dtype", Verdict::kProtocolError, [](auto& s) { s.spec.dtype = static_cast<DType>(255); }},
       {"op", Verdict::kProtocolError, [](auto& s) { s.spec.op = static_cast<ReduceOp>(kReduceOpCount); }},
