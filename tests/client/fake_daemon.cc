@@ -172,7 +172,10 @@ void FakeDaemon::Loop() {
   while (!stopping_) {
     pollfd inputs[] = {{wake_, POLLIN, 0}, {connection_ < 0 ? listener_ : connection_, POLLIN, 0}};
     if (poll(inputs, 2, -1) < 0) continue;
-    if ((inputs[0].revents & POLLIN) != 0) {
+    // What the client has sent before a test asks for something is read before that is done.
+    if (inputs[1].revents != 0) {
+      connection_ < 0 ? AcceptOne() : ReadOne();
+    } else if ((inputs[0].revents & POLLIN) != 0) {
       std::uint64_t count = 0;
       (void)!read(wake_, &count, sizeof(count));
       std::vector<std::function<void()>> actions;
@@ -181,10 +184,6 @@ void FakeDaemon::Loop() {
         actions.swap(actions_);
       }
       for (const auto& action : actions) action();
-    } else if (connection_ < 0) {
-      AcceptOne();
-    } else if (inputs[1].revents != 0) {
-      ReadOne();
     }
   }
 }
