@@ -62,7 +62,8 @@ bool IsOfWord(char character) { return std::isalnum(static_cast<unsigned char>(c
 // Whether the line has `object.field` or `object->field`, unless it is that of an `op`: an operation's outcome is what
 // the ranks have agreed on, and of another type.
 bool Names(const std::string& line, const std::string& object, const std::string& field) {
-  for (const std::string& access : {object + "." + field, object + "->" + field}) {
+  for (const char* const accessor : {".", "->"}) {
+    const std::string access = std::string(object).append(accessor).append(field);
     for (std::size_t at = line.find(access); at != std::string::npos; at = line.find(access, at + 1)) {
       const bool ends = at + access.size() == line.size() || !IsOfWord(line[at + access.size()]);
       const bool begins = at == 0 || !IsOfWord(line[at - 1]);

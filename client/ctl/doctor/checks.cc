@@ -121,7 +121,7 @@ bool IsRenewed(const CertificateFacts& running, const std::vector<CertificateFac
 
 std::string Remedy(const Facts& facts, const CertificateFacts& one) {
   if (IsRenewed(one, facts.certificates)) return "# " + Reload(facts, one.whose) + " (its files have a newer one)";
-  const std::string issue = Reissue(facts, one);
+  std::string issue = Reissue(facts, one);
   switch (one.fault) {
     case CredentialFault::kKeyExposed:
       return "chmod o= " + one.files.key;
