@@ -63,12 +63,16 @@ double Launcher::ErrorBoundOf(const Descriptor& descriptor) {
   return known->second;
 }
 
+bool Launcher::GoesAtOnce(const Operation& op) const {
+  return table_.IsNext(op.name) && op.is_small(ctx_.view().plan) && !RINGWAY_MUTANT(kWindowStopsAll);
+}
+
 void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule> schedule) {
   Retain(op, schedule->everyone_sums);
   op.stage = Stage::kRunning;
   const bool notes_loss = op.feedback != nullptr && !op.fetching;
   if (notes_loss) op.feedback->Restart();
-  op.attempt.goes_at_once = table_.IsNext(op.name) && op.is_small(ctx_.view().plan) && !RINGWAY_MUTANT(kWindowStopsAll);
+  op.attempt.goes_at_once = GoesAtOnce(op);
   op.attempt.Begin(
       transfer_.attempts, &transfer_.queue.index(),
       {.epoch = ctx_.view().epoch,

@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "daemon/agreement/context.h"
+#include "daemon/agreement/judged.h"
 #include "daemon/agreement/message_table.h"
-#include "daemon/agreement/op_frames.h"
 #include "daemon/transfer/eager_window.h"
 #include "daemon/transfer/transfer.h"
 #include "proto/ids.h"

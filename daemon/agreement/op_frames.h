@@ -13,6 +13,7 @@
 #include <span>
 
 #include "daemon/agreement/context.h"
+#include "daemon/agreement/judged.h"
 #include "daemon/agreement/links.h"
 #include "daemon/agreement/op_table.h"
 #include "daemon/agreement/operation.h"
@@ -22,12 +23,6 @@
 #include "proto/segment_header.h"
 
 namespace ringway::agreement {
-
-// What a header comes to.
-struct Judged {
-  Inbound inbound;
-  bool differs = false;  // from what was submitted here: there is something to act on
-};
 
 class OpFrames {
  public:

@@ -173,7 +173,7 @@ void Operations::MarkComplete(const Operation& op) {
   table_.MarkComplete(op.name);
   Operation* const next = table_.NextOf(op.name.channel);
   if (next == nullptr) return;
-  next->attempt.goes_at_once = next->is_small(ctx_.view().plan) && !RINGWAY_MUTANT(kWindowStopsAll);
+  next->attempt.goes_at_once = launcher_.GoesAtOnce(*next);
   transfer_.queue.Unblock(next->attempt);
 }
 
@@ -235,8 +235,9 @@ void Operations::Report(Operation& op) {
   if (ok) ctx_.watchdog.Reset(op.output_bytes());
   Complete complete = CompleteOf(op);
   if (op.is_update()) {
-    if (const Epoch epoch = Adopt(op); epoch.value != 0) {
-      SetAdopted(*membership_.FindPrepared(epoch), complete);
+    if (const control::View* const adopted = Adopt(op)) {
+      SetAdopted(*adopted, complete);
+      const Epoch epoch(adopted->epoch());
       if (epoch > ctx_.view().epoch) membership_.InstallPrepared(epoch);
     }
     membership_.OnUpdateOver();
@@ -247,16 +248,17 @@ void Operations::Report(Operation& op) {
 }
 
 // All have submitted it, so each knows what the others submitted before: from here on the channels are in step.
-Epoch Operations::Adopt(const Operation& op) {
-  if (op.outcome.code != Code::kOk) return {};
+const control::View* Operations::Adopt(const Operation& op) {
+  if (op.outcome.code != Code::kOk) return nullptr;
   if (!RINGWAY_MUTANT(kStayOutOfStep)) {
     table_.SkipTo(op.next_seqs);
     unsubmitted_.ForgetVerdictsBelow(table_.NextSeqs());
   }
   const Epoch epoch = RINGWAY_MUTANT(kUpdateAlone) ? membership_.NewestPrepared() : op.outcome.prepared;
-  if (membership_.FindPrepared(epoch) == nullptr || epoch <= op.outcome.epoch) return {};
+  const control::View* const adopted = membership_.FindPrepared(epoch);
+  if (adopted == nullptr || epoch <= op.outcome.epoch) return nullptr;
   if (!RINGWAY_MUTANT(kReportOldUpdate) || epoch > ctx_.view().epoch) last_update_ = ReportOf(op, ctx_.view().epoch);
-  return epoch;
+  return adopted;
 }
 
 void Operations::Fail(Operation& op, Code code, const std::string& text) {

@@ -101,8 +101,8 @@ class Operations {
   void MarkDurable(Operation& op);
   void Settle(Operation& op);
   void Report(Operation& op);
-  // The channels and the view that an UpdateView leaves all ranks with. Returns the epoch that it has adopted, if any.
-  Epoch Adopt(const Operation& op);
+  // Brings the channels in step after an UpdateView. Returns the prepared view that it has adopted; null: none.
+  const control::View* Adopt(const Operation& op);
   void Fail(Operation& op, Code code, const std::string& text);
   void AdoptVerdict(Operation& op, const control::Verdict& verdict);
   void SendReady(Operation& op);

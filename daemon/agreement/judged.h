@@ -1,0 +1,13 @@
+// What the header of a frame comes to, an operation's or a message's.
+#pragma once
+
+#include "daemon/transfer/frames.h"
+
+namespace ringway::agreement {
+
+struct Judged {
+  transfer::Inbound inbound;
+  bool differs = false;  // from what was submitted here: there is something to act on
+};
+
+}  // namespace ringway::agreement
