@@ -81,8 +81,8 @@ void Links::OnDown(const LinkId& link, const std::string& why) {
   if (lanes_.IsUp(link)) LoseLane(link, why);
 }
 
-// Nobody's fault yet: what was sent is kept, and sent again when the link is up. Of a process that has ended, all links
-// end and the dial is refused, one round trip later.
+// A lost control link accuses nobody yet: unacknowledged messages are kept and resent when the link is up. If the other
+// process has ended, all its links end and the dial is refused one round trip later.
 void Links::LoseControl(PeerId other, const std::string& why) {
   mesh_.ControlDown(other, ctx_.now);
   ++ctx_.counts.controls_lost;

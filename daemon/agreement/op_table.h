@@ -3,8 +3,8 @@
 // One invariant a field: a channel's `next` is above every submitted sequence number; everything up to `complete_upto`
 // has an outcome here; everything up to `finished_upto` has one on every member and is forgotten.
 //
-// The set `due` has the operations that may be ready to be reported or forgotten: somebody holds one more than before, or
-// it has advanced here. Nothing walks all operations for one segment, acknowledgement or submission.
+// The set `due` has the operations that may be ready to be reported or forgotten: somebody holds one more than before,
+// or it has advanced here. Nothing walks all operations for one segment, acknowledgement or submission.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ class OpTable {
   TimePoint next_deadline() const { return next_deadline_; }
   void ForgetDeadlines() { next_deadline_ = TimePoint::max(); }
 
-  // Operations that are not reported. Of those that are there may be many, retained ones.
+  // Number of operations that are not reported. Many more may be reported and still retained.
   std::uint64_t pending() const { return pending_; }
   // Whether any of these is no UpdateView.
   bool moves_data() const { return pending_ > updates_open_; }

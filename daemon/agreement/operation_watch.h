@@ -1,6 +1,6 @@
-// Operations that wait for long: said in the log, given up at their deadline, blamed on a hung trainer (stragglers.h),
-// and started anew where nothing can be what they wait for (watchdog.h). Of sends and recvs only that a hung trainer is
-// blamed, and what status shows.
+// Watches operations that wait for long. It logs them, gives them up at their deadline, blames a hung trainer
+// (stragglers.h), and restarts them where nothing can be what they wait for (watchdog.h). For sends and recvs it only
+// blames a hung trainer and reports what status shows.
 //
 // They are looked at once a heartbeat, and when the next deadline is over; heartbeats report to the others how far this
 // peer has completed and its trainer submitted, and for how long nothing has moved here.
@@ -44,8 +44,8 @@ class OperationWatch {
   void Describe(control::PeerHeartbeat& heartbeat) const;
   // What its trainer waits for by messages.
   void Describe(control::MessageWaits& waits) const;
-  // What the trainer submits next, as it is reported to the others: an input of which for the detection time no more has come
-  // counts as not submitted yet.
+  // What the trainer submits next, as it is reported to the others: an input of which for the detection time no more
+  // has come counts as not submitted yet.
   ChannelSeqs SubmittedSeqs() const;
   // The oldest operation or message that has waited for a while, and for whom.
   const std::string& waits() const { return waits_; }

@@ -1,6 +1,6 @@
 // Copies, in the daemon's memory, of the buffers of an operation: the output always, the input where it is asked for.
 //
-//   trainer's input --Stage--> input, and on to the others: its trainer may write to its own once it is told
+//   trainer's input --Stage--> input, and on to the others: the trainer may reuse its own once that is reported
 //   output, which others may still need --Deliver--> trainer's output
 //
 // Charged to the session's share from Make until the last holder is gone, a frame on its way, too.

@@ -7,8 +7,8 @@
 //   backlogged paths             judged                queueing delay is attributed to
 //   one                          its RateLimit         that path
 //   two or more                  theirs, the uplink's  the uplink: the minimum of all; each path: its excess
-//   .. whose limits add up to    theirs                each path
-//      less than the uplink's
+//   two or more whose limits     theirs                each path
+//   sum to less than the uplink's
 //
 // A path without a limit is also judged while its lanes took all there was and congestion control holds it back: where
 // the windows are large, as between two groups of the same hosts, bursts overflow the queue and nothing ever waits

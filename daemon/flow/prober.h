@@ -20,8 +20,8 @@
 // host share.
 //
 // To probe all at once, one peer of each host is asked for a grant at the same time; after 5 s the turn begins with
-// those that have granted, if they are half of all, or is put off: for 15 s, 30 s, 1 min .., each host for another time
-// around that. A turn that does not settle lasts one more tick after the last byte, so that what is in flight is
+// those that have granted, if they are half of all; else it is put off with exponential backoff (15 s, 30 s, 1 min,
+// ...) and jitter. A turn that does not settle lasts one more tick after the last byte, so that what is in flight is
 // counted. A grant expires after 9 s, whatever its holder does. A host that has had work for a second is put off for
 // 15 s.
 #pragma once

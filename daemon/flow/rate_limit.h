@@ -18,7 +18,7 @@
 //   pace-limited  (held) segments waited for the limit; otherwise a higher one is not needed, and deliveries say little
 //                 of the path
 //   queue         the round trip exceeds the minimum by over 4 ms and over 1/16, beyond the path's own delay
-//   long queue    .. by over 10 ms and over 1/8. It is drained, for every step of a schedule waits in it
+//   long queue    a queue of over 10 ms and over 1/8. It is drained, for every step of a schedule waits in it
 //   foreign queue a long queue that did not shrink for five windows although the limit should have drained it: others',
 //                 or that of the ACKs' way; until there was no long queue in 50 windows
 //   overdriven    a queue, and over 1% lost beyond the path's own losses; or without a queue, as a policer makes none,

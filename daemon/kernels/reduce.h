@@ -31,8 +31,8 @@ struct Scales {
 // The largest power of two that is at most 1 / contributors. REQUIRES: contributors >= 1.
 double AverageScale(std::uint32_t contributors);
 
-// dst[i] = a[i] (op) b[i]. Of kAvg on floating types a[i] * scales.a + b[i] * scales.b, rounded once in f16 and bf16;
-// `scales` are not used otherwise.
+// dst[i] = a[i] (op) b[i]. kAvg on floating types computes a[i] * scales.a + b[i] * scales.b, rounded once in f16 and
+// bf16; `scales` is not used otherwise.
 void Reduce(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count,
             const Scales& scales = {});
 

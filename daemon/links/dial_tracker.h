@@ -1,6 +1,6 @@
 // The open dials of one peer, and what their answers mean.
 //
-//   Begin --> open --answers, each with the links that came up--> .. --last answer--> done
+//   Begin --> open --answers, each with the links that came up--> open --last answer--> done
 //               |
 //               +--Close: the pair was forgotten--> closed: its links are unwanted, only the last answer matters
 //

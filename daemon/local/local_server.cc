@@ -133,7 +133,7 @@ Status RemoveStale(const std::string& path, const sockaddr_un& address) {
   return Status::Ok();
 }
 
-// The unit's SocketMode=, SocketUser= and SocketGroup= hold, so they have to keep out whom the daemon is told to.
+// The unit's SocketMode=, SocketUser= and SocketGroup= hold, so they must be as strict as the daemon's own options.
 Status CheckAdopted(const std::string& path, const SocketFile& file) {
   struct stat made {};
   if (::stat(path.c_str(), &made) != 0) return net::ErrnoStatus("cannot look at the socket " + path, errno);

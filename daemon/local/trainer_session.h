@@ -15,7 +15,7 @@
 //   its user joins too often                the join waits for its turn (UserShares)
 //   a descriptor of a file not in memory    a protocol error; it is closed without blocking this thread
 //   protocol error                          the trainer gets Ended{kProtocol} and loses this session, nothing else
-//   the socket ends, or the process exits   the peer is told whether all inputs were whole; session, page and regions
+//   the socket ends, or the process exits   the peer learns whether all inputs were whole; session, page and regions
 //   (a forked child may hold the socket)    live until the peer has ended
 //
 // Threads: one (data thread). Lifetime: shared; its handlers, the server and the peer's runtime hold it. `host`

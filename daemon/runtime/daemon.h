@@ -13,7 +13,7 @@
 // net::LaneThreads, where there are any, move the bytes of lanes for the data thread.
 //
 //   start: listen, claim the socket, register; ready when the master has answered, or after 10 s without it. Trainers
-//          may come at once, and are told what it waits for. The first master's refusal ends it.
+//          may come at once; it reports to them what it waits for. The first master's refusal ends it.
 //   SIGHUP: read the certificates (TlsKeeper) and the uplink's limit again; without certificates the end, if there is a
 //          terminal that may be going
 //   end:   SIGTERM or SIGINT: leave all groups within the grace period; a second signal: at once

@@ -1,5 +1,5 @@
-// What a stream that waits for a result is told of it, in pinned memory that host and device share, and the kernel that
-// then copies: for a copy that a stream has before anybody knows whether there will be one (cuda_holds.h).
+// A copy that is enqueued on a stream before its result is known (cuda_holds.h). The host writes source, destination
+// and size into pinned memory that it shares with the device; then the kernel on the stream copies.
 #pragma once
 
 #include <cstddef>

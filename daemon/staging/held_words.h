@@ -1,6 +1,6 @@
-// The memory by which streams that wait are told to go on, and tell that they did: pinned, and used again, for to get
-// or free pinned memory may wait for what runs on a device. Of this process alone: not its forked children's, and there
-// also when CUDA has been reset.
+// Pool of the pinned words through which the host releases waiting streams, and these report their progress. Words are
+// reused, because allocating or freeing pinned memory may wait for what runs on a device. The memory belongs to this
+// process alone: forked children do not inherit it, and it outlives a reset of CUDA.
 //
 // Threads: any.
 #pragma once

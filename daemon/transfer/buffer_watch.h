@@ -1,5 +1,5 @@
-// Distinguishes a trainer that writes to memory of an operation in flight from a link that flips bytes. Both make a payload
-// fail its checksum; this is what a peer knows of it.
+// Distinguishes a trainer that writes to memory of an operation in flight from a link that flips bytes. Both make a
+// payload fail its checksum; this is what a peer knows of it.
 //
 //   seen here                                                              judged
 //   a segment was refused, and its source no longer has the hash it was    the trainer wrote to it
@@ -7,7 +7,7 @@
 //   a segment was refused, and its source is what it was                   the link, or it was written back
 //   a finished segment, about to be sent, does not fit its hash            the trainer wrote to it
 //   a payload that was read straight into the output fails its checksum    not known yet
-//   .. and before it came again, what failed has changed                   the trainer wrote to it
+//   such a payload, if what failed has changed before it came again        the trainer wrote to it
 //
 // From the first failure on that may be its trainer's fault a peer is cautious for a while: segments leave from copies
 // that were compared with their hash, and payloads are verified before they are put into the output. So what a trainer

@@ -74,7 +74,7 @@ void BenchFinalize(benchmark::State& state, Isa isa, DType dtype) {
   SetRate(state);
 }
 
-// Of values of another dtype than f32, and at random, on the active instruction set only.
+// Encodings of other dtypes than f32, and those that round at random, run on the active instruction set only.
 struct CodecCase {
   Isa isa;
   Encoding encoding;

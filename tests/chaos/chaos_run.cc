@@ -192,7 +192,7 @@ class ChaosRun {
     return out;
   }
 
-  // Of Idle's results.
+  // Names the program whose holdings Idle returns at `index`.
   const std::string& LabelOf(std::size_t index) {
     return index == 0 ? fleet_.master().label() : fleet_.daemon(index - 1).label();
   }

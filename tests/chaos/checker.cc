@@ -38,7 +38,7 @@ void Checker::AddOp(const Record& record) {
   times_ms_.insert(record.time_ms);
   CheckAlone(record);
   if (record.code == Code::kDeviceFailed)
-    return;  // of this rank alone: the others were told of its cancelling, or success
+    return;  // of this rank alone: its cancellation, or success, was reported to the others
   std::vector<Told>& told = told_[record.name];
   if (told.empty()) ++tally_.operations;
   const bool known =

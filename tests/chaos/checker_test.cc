@@ -122,7 +122,7 @@ TEST(ChaosChecker, FindsEachBreach) {
   EXPECT_THAT(ViolationsOf({Success(2, 1), other}), ElementsAre(HasSubstr("older")));
 }
 
-// Peer 2 was told success in epoch 101 and went; peer 1 did the operation in epoch 102, alone.
+// Success in epoch 101 was reported to peer 2, which left; peer 1 did the operation in epoch 102, alone.
 TEST(ChaosChecker, SmallSuccessOfAPeerThatDidNotStayIsExcused) {
   Record alone = Success(1, 1);
   alone.epoch = 102;

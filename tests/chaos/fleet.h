@@ -71,7 +71,7 @@ class Fleet {
   Surroundings& surroundings(std::size_t seat) { return **seats_[seat].surrounded; }
   // Ends all connections between daemons and master.
   void CutMaster() { (void)master_relay_.Cut({}); }
-  // Of the master's journal.
+  // The disk that holds the master's journal.
   SmallDisk& disk() { return disk_; }
   // By which half of the daemons find the master, if it resolves anything.
   NameServer& names() { return names_; }

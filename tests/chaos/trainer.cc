@@ -1,5 +1,5 @@
-// A trainer that runs the program (program.h) with whoever is there, through the loss of anybody, and writes down all
-// that it is told (record.h).
+// A trainer that runs the program (program.h) with whoever is there, through the loss of anybody, and records all
+// outcomes that are reported to it (record.h).
 //
 //   chaos_trainer --socket PATH --group G --records FILE --seed N [--history FILE] [--deadline-ms N]
 //
@@ -166,7 +166,7 @@ class Membership {
     history_.Join(peer_);
   }
 
-  // Until the membership ends: why. Ok: told to leave.
+  // Runs until the membership ends and returns why; Ok if a signal asked it to leave.
   Error Run() {
     Error over = Allocate();
     if (over.ok()) over = Share();
@@ -409,7 +409,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   options.join.op_deadline = Milliseconds(deadline_ms);
   options.join.reconnect = std::chrono::seconds(options.seed % 2 == 0 ? 0 : 20);
-  options.join.timeout = std::chrono::seconds(20);  // then look whether it was told to leave
+  options.join.timeout = std::chrono::seconds(20);  // then it checks whether it has to leave
   std::signal(SIGTERM, [](int) { chaos::told_to_leave = true; });
   return chaos::Run(options);
 }

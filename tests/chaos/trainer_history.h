@@ -1,4 +1,4 @@
-// The history (tests/history) of a chaos trainer: what it submits and is told, for check_history.py.
+// The history (tests/history) of a chaos trainer: its submissions and their outcomes, for check_history.py.
 //
 // One thread.
 #pragma once

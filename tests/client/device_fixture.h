@@ -81,7 +81,7 @@ class DeviceTest : public ::testing::Test {
     if (stream != nullptr) options.stream = stream->handle();
     return session_->AllReduceAsync(input, output, bytes, DType::kU8, ReduceOp::kSum, options);
   }
-  // Waits until the daemon was told of a whole input of so many bytes.
+  // Waits until the client has reported to the daemon that a whole input of `bytes` is staged.
   bool IsStaged(std::size_t bytes) {
     return daemon_.WaitUntil(
         [bytes](const FakeDaemon::Seen& seen) { return !seen.progress.empty() && seen.progress.back() == bytes; });

@@ -455,7 +455,7 @@ TEST_F(DeviceStreamTest, RejoinIsToldByWaitOnStreamOnce) {
   EXPECT_EQ(work->WaitOnStream(stream.handle()).code(), Code::kRejoined);
   stream.Synchronize();
   daemon_.SetHolds(false);
-  EXPECT_TRUE(Reduce(memory.data(), memory.data(), 1000).ok());  // told already
+  EXPECT_TRUE(Reduce(memory.data(), memory.data(), 1000).ok());  // already reported
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ TEST_F(DeviceTest, WithoutPinnedMemoryNothingIsSubmitted) {
   EXPECT_TRUE(Reduce(memory.data(), memory.data(), 1000).ok());
 }
 
-// Of the input: the copy is refused, or fails on its way.
+// The copy of the input is refused, or fails on its way.
 TEST_F(DeviceTest, InputThatDoesNotArriveCancelsItsOperation) {
   const Memory memory(kLarge);
   for (const Faults& faults : {Faults{.refuse_one_in = 1}, Faults{.fail_one_in = 1}}) {

@@ -1,8 +1,8 @@
 // A daemon of one peer that speaks the local ABI over a real socket, for tests of the client library alone.
 //
-// It answers Hello and Join as told and completes operations with `result byte = input byte + increment`, so that a
-// test can tell a result from its input. One session at a time, on its own thread; tests look at it and steer it from
-// theirs.
+// It answers Hello and Join as its settings say and completes operations with `result byte = input byte + increment`,
+// so that a test can tell a result from its input. One session at a time, on its own thread; tests look at it and steer
+// it from theirs.
 #pragma once
 
 #include <ringway/types.h>
@@ -115,7 +115,7 @@ class FakeDaemon {
   int listener_ = -1;
   int wake_ = -1;
 
-  // Of the daemon's thread.
+  // Only the daemon's thread uses these.
   int connection_ = -1;
   abi::SessionPage* page_ = nullptr;
   std::map<std::uint32_t, Mapped> regions_;

@@ -12,7 +12,7 @@
 
 namespace ringway::testing {
 
-// Of a session that ends with its daemon.
+// Options of a session that ends with its daemon.
 inline JoinOptions OptionsFor(const FakeDaemon& daemon) {
   JoinOptions options;
   options.socket_path = daemon.socket_path();

@@ -1,4 +1,4 @@
-// What ranks are told of states that do not go together.
+// Tests the errors that ranks get for states that do not match.
 #include "client/src/state/labels.h"
 
 #include <gtest/gtest.h>

@@ -129,7 +129,7 @@ TEST_F(RejoinTest, SubmissionWaitsForItsTimeoutOnly) {
   EXPECT_EQ(ReduceCode(), Code::kOk);
 }
 
-// The second has an input of before when the first has been told and goes on.
+// The second thread still has an input from before the rejoin when the first has got kRejoined and goes on.
 TEST_F(RejoinTest, EachThreadIsToldOfARejoiningBeforeItSubmitsAgain) {
   std::barrier step(2);
   std::vector<Code> codes[2];
@@ -160,7 +160,7 @@ TEST_F(RejoinTest, EachThreadIsToldOfARejoiningBeforeItSubmitsAgain) {
   EXPECT_EQ(daemon_.Look().submits.size(), 5U) << "nothing beside those that succeeded";
 }
 
-// Another is told by its UpdateView, or on another channel.
+// Another thread gets kRejoined from its UpdateView, or on another channel.
 TEST_F(RejoinTest, ThreadIsToldThoughAnotherWasToldBeforeIt) {
   ASSERT_EQ(ReduceCode(), Code::kOk);
   daemon_.Die();
@@ -189,7 +189,7 @@ TEST_F(RejoinTest, ThreadOfSeveralChannelsIsToldOnce) {
   for (const std::uint32_t channel : {0U, 1U, 63U, 2U}) EXPECT_EQ(submit(channel), Code::kOk) << channel;
 }
 
-// One thread was told; another still has an input of before.
+// One thread has got kRejoined; another still has an input from before the rejoin.
 TEST_F(RejoinTest, SubmissionAsThePeerOfBeforeGivesRejoined) {
   const auto submit_as = [this](std::uint64_t peer) {
     return session_->AllReduce(&byte_, &byte_, 1, DType::kU8, ReduceOp::kSum, {.as_peer = peer}).error().code();

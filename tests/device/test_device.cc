@@ -115,7 +115,7 @@ class Device final : public TestDevice {
   using Lock = std::lock_guard<std::mutex>;
   // Counts the copy as one in flight, until CarryOut.
   Status Admit(const CopyJob& job);
-  // Of an admitted one: all slices, each by the driver, or by a stream that has all it needs.
+  // Copies all slices of an admitted job, each by the driver, or by a stream that has all it needs.
   enum class By { kDriver, kStream };
   void CarryOut(const CopyJob& job, By by);
   void EnterDriver() {

@@ -44,7 +44,7 @@ void Struck::CheckVictim(const std::vector<Code>& codes) {
   for (Work& work : victims_works_) {
     if (!work.valid()) continue;
     const Outcome outcome = work.Wait(kPatience);
-    // What was committed before the death may have been told.
+    // An operation that was committed before the death may have been reported.
     EXPECT_TRUE(outcome.ok() || std::count(codes.begin(), codes.end(), outcome.error().code()) > 0)
         << NameOf(outcome.error().code()) << ": " << outcome.error().text();
   }

@@ -29,7 +29,7 @@ class Struck {
   void Submit();
   // Everybody but the victim has right and equal bytes, from all or from the survivors.
   void CheckSurvivors();
-  // The victim's works end with one of these codes, or with success where all were told success.
+  // The victim's works end with one of these codes, or with success where success was reported to all.
   void CheckVictim(const std::vector<Code>& codes);
 
  private:
@@ -47,7 +47,7 @@ Sessions Without(Sessions ranks, std::size_t gone);
 // One more operation, of exactly these ranks, at the first attempt.
 void ExpectWorks(const Sessions& ranks);
 
-// A join that has little time fails so; repeated until it has been told of its cause.
+// Expects that an impatient join fails with `code`; repeats it until the error names the cause.
 void ExpectJoinFails(const JoinOptions& impatient, Code code, const std::string& text);
 
 // The last rank submits something else than the others as the same operation; the text that all get names both.

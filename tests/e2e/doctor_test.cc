@@ -64,7 +64,7 @@ std::string Write(const std::string& path, const std::string& text) {
   return path;
 }
 
-// What a daemon is to be told at least.
+// Returns the shortest configuration of a daemon.
 std::string ConfigOf(const std::string& master, const std::string& socket) {
   return "master = \"" + master + "\"\nsocket = \"" + socket + "\"\nlisten = \"127.0.0.1:7401\"\n";
 }
@@ -206,7 +206,7 @@ class DoctorCertificatesTest : public testing::Test {
     EXPECT_TRUE(status.ok()) << status.text();
     return tls::FilesOf(out, name);
   }
-  // Of a daemon that would run with these files.
+  // Examines the host of a daemon that would run with these files.
   Report With(const tls::CredentialFiles& files) const {
     return Examine({"--daemon-config",
                     Write(directory_ / "ringwayd.toml", "tls-ca = \"" + files.ca + "\"\ntls-cert = \"" + files.cert +

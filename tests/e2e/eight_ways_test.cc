@@ -122,7 +122,7 @@ TEST(EightWays, NewcomerThatNobodyCanReachIsToldWhyAndStaysOutside) {
   ExpectWorks(ranks);
 }
 
-// 5. All were told success, with most of the tensors untouched.
+// 5. Success was reported to all, with most of the tensors untouched.
 TEST(EightWays, EveryOperationInFlightHasItsOwnExactOutcomeAfterADeath) {
   Cluster cluster({.daemons = 4});
   Sessions ranks = cluster.JoinWorld(4);

@@ -46,7 +46,7 @@ class Faults : public testing::Test {
     EXPECT_EQ(result.retries, 0u);
   }
 
-  // A large operation that the last rank submits only after an eviction, so that nobody has been told of it before.
+  // Runs a large operation that the last rank submits only after an eviction, so that it cannot complete before.
   // Expects that the others evicted exactly one of `suspects`, and have the right bytes without it, now and later.
   void ExpectEvicted(const std::vector<std::size_t>& suspects, const std::function<void()>& fault) {
     Round round(ranks_, {.reduction = {}, .count = kLargeCount});

@@ -23,7 +23,7 @@ class HostileTest : public SiegeTest {
  protected:
   HostileTest() : SiegeTest(3) {}
 
-  // Of three: the two with the lowest and the highest peer id. The higher dials control links, the lower lanes.
+  // The ranks with the lowest and the highest of the three peer ids. The higher dials control links, the lower lanes.
   std::size_t Lowest() const { return ByPeerId(false); }
   std::size_t Highest() const { return ByPeerId(true); }
   std::uint64_t IdOf(std::size_t index) const { return good_[index]->peer_id(); }

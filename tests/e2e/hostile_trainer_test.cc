@@ -1,5 +1,5 @@
 // Trainers that lie to their daemon, or use it up, while good trainers of the same daemon and of another one reduce:
-// the daemon lives, the good ones get exact bytes, the liar is told what for or dropped, and nothing of it stays.
+// the daemon lives, the good ones get exact bytes, the liar gets an error or is dropped, and nothing of it stays.
 #include "tests/e2e/hostile_trainer.h"
 
 #include <fcntl.h>

@@ -154,7 +154,7 @@ TEST(Loss, TrainerThatHangsIsEvicted) {
 }
 
 TEST(Loss, OperationsGoOnWithoutTheMaster) {
-  Cluster cluster({.daemons = 3, .grace_ms = 500});  // nobody can be told of a leave: it takes its whole grace
+  Cluster cluster({.daemons = 3, .grace_ms = 500});  // no master acknowledges a leave: it takes its whole grace
   const Sessions ranks = cluster.JoinWorld(3);
   ASSERT_EQ(ranks.size(), 3u);
   std::vector<std::unique_ptr<Round>> running;

@@ -209,7 +209,7 @@ TEST(Membership, FirstJoinerWithADeadAddressHoldsNobodyUpAndIsToldWhy) {
   EXPECT_FALSE(first.get().ok());
 }
 
-// Of a daemon behind NAT the others know no address. Its trainers find each other, too.
+// The others know no address of a daemon behind NAT. Its own trainers find each other, too.
 TEST(Membership, DaemonThatNobodyCanDialIsAMemberLikeTheOthers) {
   Cluster cluster({.daemons = 2});
   const std::size_t hidden = cluster.AddDaemon({"--advertise", "none"});
@@ -237,7 +237,7 @@ TEST(Membership, DaemonThatNobodyCanDialIsAMemberLikeTheOthers) {
   EXPECT_EQ(counted("recovery"), 2u);
 }
 
-// Of 256 descriptors lanes take half, or three quarters: the group that they do not suffice for waits, those before it
+// Lanes take half of 256 descriptors, or three quarters: the group that they do not suffice for waits, those before it
 // notice nothing.
 TEST(Membership, LanesLeaveDescriptorsToTrainers) {
   constexpr std::size_t kGroupsMax = 14;

@@ -25,7 +25,7 @@ std::string ReadFile(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// Of a line of the log; a value in quotation marks belongs to one word.
+// Splits a line of the log into words; a value in quotation marks belongs to one word.
 std::vector<std::string> WordsOf(const std::string& line) {
   std::vector<std::string> words(1);
   bool quoted = false;

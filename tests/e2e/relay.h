@@ -7,8 +7,8 @@
 //
 // It reads the first frame of a connection, the dialler's LinkHello, to know whose it is. Only connections to the
 // daemon behind it pass through: a pair's connections pass the relay of the one that was dialled. On a connection whose
-// first frame is no LinkHello (the master's) the peers are kDialler and kDialled. Of one that is encrypted nobody knows
-// whose it is: what is asked of any flow is done to it.
+// first frame is no LinkHello (the master's) the peers are kDialler and kDialled. The peers
+// of an encrypted connection are unknown: a fault for any flow applies to it.
 //
 // Bounds: kConnectionsMax connections, others are refused; kHeldBytesMax a direction. Threads: methods from any, in
 // effect when they return; the relay runs a thread of its own. Errors of a connection end it, both sides, with RST.

@@ -67,7 +67,7 @@ class Scribbles : public testing::Test {
     }
   }
 
-  // One operation of all three, while one of them writes. Returns what the scribbler was told.
+  // Runs one operation of all three, while one of them writes. Returns the scribbler's outcome.
   Outcome ScribbledRound(const Buffer& target, Manner manner = Manner::kOtherBytes) {
     std::vector<Outcome> outcomes;
     {
@@ -95,7 +95,7 @@ class Scribbles : public testing::Test {
     return outcomes[kScribbler];
   }
 
-  // Of any lane of the innocent daemons.
+  // Returns how often the innocent daemons closed any one lane.
   int ClosingsOfALane() {
     int most = 0;
     for (const std::size_t daemon : {0, 2}) {

@@ -49,7 +49,7 @@ struct Holding {
 
 class SharedStateTest : public testing::Test {
  protected:
-  // Of each rank, in their order.
+  // Returns the results of all ranks, in rank order.
   std::vector<Expected<StateResult>> Sync(std::vector<Holding>* holdings) {
     std::vector<std::future<Expected<StateResult>>> calls;
     for (std::size_t i = 0; i < holdings->size(); ++i) {

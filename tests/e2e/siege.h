@@ -21,7 +21,7 @@ class SiegeTest : public ::testing::Test {
   explicit SiegeTest(const ClusterOptions& options) : cluster_(options) {}
   void SetUp() override;
 
-  // Of the good ones: exact and none missing. `meanwhile` runs when all but one have submitted.
+  // The good trainers reduce; the sum is exact and none is missing. `meanwhile` runs when all but one have submitted.
   void Reduce(const std::function<void()>& meanwhile = {});
   // What each program holds, master first.
   std::vector<std::size_t> Descriptors();

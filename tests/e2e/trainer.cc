@@ -1,4 +1,4 @@
-// A trainer in a process of its own, for tests to kill: joins, does what it is told, then waits for its end.
+// A trainer in a process of its own, for tests to kill: it joins, does what its arguments say, then waits for its end.
 //
 //   e2e_trainer SOCKET GROUP NAME WORLD idle            joins only
 //   e2e_trainer SOCKET GROUP NAME WORLD submit          submits operation 0, large, from shared memory

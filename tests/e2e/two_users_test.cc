@@ -17,7 +17,7 @@
 namespace ringway::e2e {
 namespace {
 
-// Of every Debian: nobody, and daemon.
+// Every Debian has these two users: nobody, and daemon.
 constexpr uid_t kGreedy = 65534;
 constexpr uid_t kModest = 1;
 

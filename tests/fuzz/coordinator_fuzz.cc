@@ -146,7 +146,7 @@ class World {
 
   void Drain() {
     Take();
-    // As the server does: who is told to go, is gone. What these are told about each other crosses their closing.
+    // As in the server, a refused connection is gone; messages to it about the other refused ones cross its closing.
     const std::set<std::uint64_t> closing = std::exchange(closing_, {});
     for (const std::uint64_t connection : closing) coordinator_.OnDisconnect(connection, Contact::kClosed, now_);
     Take();

@@ -1,5 +1,5 @@
 // A member of a view of three, whose two neighbours send any control messages and any segments: it writes only into its
-// own memory (the sanitizers watch), holds a bounded number of bytes, and speaks only to peers that it was told of.
+// own memory (the sanitizers watch), holds a bounded number of bytes, and speaks only to peers of its views.
 //
 // The master is honest here, as the daemon trusts it; coordinator_fuzz.cc has the lying daemons.
 #include <algorithm>

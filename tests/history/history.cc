@@ -56,7 +56,7 @@ double HalfValue(std::uint16_t bits) {
   return exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(mantissa + 1024, exponent - 25);
 }
 
-// Of a floating-point element; the sign of a half is left out.
+// Returns the value of a floating-point element; the sign of a half is left out.
 double FloatAt(const Reduced& elements, std::size_t index) {
   switch (elements.dtype) {
     case DType::kF16:

@@ -1,7 +1,7 @@
-// Writes a history: what trainers submitted and were told, one JSON object a line (README.md). The input of
+// Writes a history: submissions and outcomes of trainers, one JSON object a line (README.md). It is the input of
 // check_history.py, which has to find what contradicts the promises without knowing how inputs and results are made.
 //
-//   join --> submit --> outcome --> .. --> end
+//   join --> submit --> outcome --> submit --> outcome --> ... --> end
 //
 // A line is one write to a file that is opened for appending, so it is there whole however its writer ends.
 //

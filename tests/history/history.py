@@ -18,7 +18,7 @@ class History:
         self.members = {}        # (group, epoch) -> peers in rank order
         self.newest_view = {}    # group -> epoch
         self.views = defaultdict(list)        # peer -> its epochs, in order
-        self.newest = defaultdict(int)        # peer -> the newest epoch of a success that it was told
+        self.newest = defaultdict(int)        # peer -> the newest epoch of a success that was reported to it
         self.contradictions = []
         self._last = {}          # (peer, channel) -> the newest operation submitted there
 
@@ -134,7 +134,7 @@ def read(paths):
                     events.append(json.loads(line))
                 except ValueError as error:
                     raise ValueError(f"{path}:{number}: {error}") from None
-    if len(paths) > 1:  # of one host's clock; a membership ends after what was told in the same millisecond
+    if len(paths) > 1:  # of one host's clock; a membership ends after what was reported in the same millisecond
         events.sort(key=lambda x: (x["t"], x["event"] in ("end", "over")))
     return events
 

@@ -57,7 +57,7 @@ class WorldsTest(unittest.TestCase):
         self.directory = pathlib.Path(directory.name)
 
     def run_worlds(self, program, *options):
-        # A planted bug may end the process: what its trainers were told until then is there.
+        # A planted bug may end the process: what was reported to its trainers until then is there.
         subprocess.run([program, "--history", str(self.directory), *options], capture_output=True, check=False)
         paths = sorted(self.directory.glob("*.jsonl"))
         found = {int(x.stem): check_history.check(check_history.read([x])) for x in paths}

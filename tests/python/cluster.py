@@ -145,7 +145,7 @@ class Exporter:
         capsule = self.array.__dlpack__()
         pointer = ctypes.pythonapi.PyCapsule_GetPointer
         pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-        # DLTensor: void* data; int32_t device_type, device_id, ndim; uint8_t code, bits; ..
+        # DLTensor: void* data; int32_t device_type, device_id, ndim; uint8_t code, bits; ...
         tensor = pointer(capsule, b"dltensor")
         if self.data is not None:
             ctypes.c_void_p.from_address(tensor).value = self.data

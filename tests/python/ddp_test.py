@@ -269,7 +269,7 @@ class DdpElasticTest(ClusterTest):
         self.assertEqual(self.check("static_graph=True, bucket_cap_mb=0.0001"), ["xxxx--xx", "xx----xx", "xxxx--xx"])
 
     def test_ranks_that_begin_with_other_parameters_are_refused_on_all(self):
-        # Of which init_sync would have made rank 0's.
+        # With init_sync all would have begun with rank 0's parameters.
         script = ELASTIC.replace("torch.manual_seed(1)", "torch.manual_seed(ord(SOCKET[-6]))")
         script = script.replace("arrays = [*model.parameters(), *model.buffers(), *", "arrays = [*")
         script = script.replace("while True:", """

@@ -39,7 +39,7 @@ struct Outcome {
 
 class Checker {
  public:
-  // `judges`: else it only keeps what it is told.
+  // Without `judges` it records outcomes but does not check them.
   Checker(std::uint64_t retained_bytes_max, bool judges) : retained_bytes_max_(retained_bytes_max), judges_(judges) {}
 
   void OnTold(PeerId peer, const OpName& op, Outcome outcome);

@@ -51,8 +51,8 @@ struct ClusterOptions {
   CoordinatorOptions master = {};
   NetworkOptions network = {};
   bool trace = false;
-  const history::Writer* history = nullptr;  // records what trainers submit and are told; outlives the cluster
-  bool judges = true;                        // the checker looks at what they are told
+  const history::Writer* history = nullptr;  // records submissions and outcomes; outlives the cluster
+  bool judges = true;                        // the checker checks the outcomes
 };
 
 struct JoinOrder {
@@ -109,7 +109,7 @@ class Cluster {
   void CutOffMaster();
   void RejoinMaster();
   void HealAll();
-  enum class Break : std::uint8_t { kReset, kClosedByDaemon, kHalfOpen };  // half open: the master is not told
+  enum class Break : std::uint8_t { kReset, kClosedByDaemon, kHalfOpen };  // half open: the master does not notice
   void BreakMasterLink(Host daemon, Break how);
   // Its journal stays. `when_recorded`: just before or after its next record, before it sends anything.
   void KillMaster(bool when_recorded = false);
@@ -201,7 +201,7 @@ class Cluster {
   std::string WhyBroken(const std::vector<std::uint32_t>& stayed) const;
   const std::string& failure() const { return checker_.failure(); }
   void Fail(const std::string& what) { checker_.Fail(what); }
-  // The end of the history: all that `stayed`, members of their groups, were told is in it.
+  // Ends the history: it holds all outcomes that were reported to `stayed`, members of their groups.
   void RecordOver(const std::vector<std::uint32_t>& stayed);
 
   void Trace(const std::string& who, const std::string& what);

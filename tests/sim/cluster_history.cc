@@ -1,4 +1,4 @@
-// What trainers submit and are told, for check_history.py (tests/history).
+// Records submissions and outcomes for check_history.py (tests/history).
 #include <algorithm>
 #include <utility>
 #include <vector>

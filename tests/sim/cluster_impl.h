@@ -48,7 +48,7 @@ struct Cluster::Node {
   bool stages = true;      // its trainer copies inputs in
   bool corrupted = false;  // a payload failed its checksum
   bool scribbles = false;  // its trainer writes to its output once, as soon as that is detectable
-  bool scribbled = false;  // .. and has done so
+  bool scribbled = false;  // and has done so
   Code ended_code = Code::kOk;
   std::string pending;
   std::uint32_t world = 0;

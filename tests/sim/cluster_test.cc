@@ -247,7 +247,7 @@ TEST(Cluster, PayloadOfAStoppedViewIsNotJudgedByItsChecksum) {
     for (int i = 0; i < 6; ++i) SubmitAll(*cluster, {0, 1}, SumF32(kJustLarge));
     cluster->RunEvents(seed % 20);
     for (std::uint64_t seq = 1; seq <= 6; ++seq) cluster->Cancel(0, {ChannelId(0), seq});
-    // Told, their trainers reuse their memory, while frames for node 2, which is late, are on the way.
+    // Their trainers reuse the memory once that is reported, while frames for node 2, which is late, are on the way.
     ASSERT_TRUE(Finish(*cluster, {0, 1}));
     for (int i = 0; i < 6; ++i) SubmitAll(*cluster, {2}, SumF32(kJustLarge));
     SubmitAll(*cluster, Range(3), SumF32(kSmall));

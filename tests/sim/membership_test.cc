@@ -164,7 +164,7 @@ TEST(Membership, MemberKilledWhileTheViewSwitches) {
     ASSERT_TRUE(Finish(*cluster, {0, 2}));
     const Outcome& update = cluster->OutcomesOf(0).begin()->second;
     ASSERT_EQ(update.code, Code::kOk);
-    // Whatever the members were told, the newcomer is in exactly then.
+    // The newcomer is in if and only if success was reported to the members.
     SubmitAll(*cluster, {0, 2}, SumF32(kLarge));
     Nodes all = {0, 2};
     if (cluster->RunUntil([&] { return cluster->Joined(3); }, std::chrono::seconds(2))) {
@@ -237,7 +237,7 @@ TEST(Membership, UnreachableNewcomerIsToldWhyAndDisturbsNobody) {
   }
 }
 
-// Of four who each wait for three, nobody can dial this one, whether it was the first to join or another.
+// Four peers each wait for three. Nobody can dial one of them, whether it was the first to join or another.
 TEST(Membership, OneWhomNobodyReachesHoldsNoFirstViewUp) {
   for (std::uint32_t unreachable = 0; unreachable < 4; ++unreachable) {
     auto cluster = std::make_unique<Cluster>(ClusterOptions{});

@@ -1,5 +1,5 @@
 // The invariants of sends and recvs: a message is reported once at each end; bytes that are received are those of that
-// message; success at the sender means success at the receiver; and two ends that stay are told the same.
+// message; success at the sender means success at the receiver; and two ends that stay get the same outcome.
 #pragma once
 
 #include <compare>
@@ -34,7 +34,7 @@ class MessageChecker {
   // Returns the violation; empty if there is none. `received`: of a recv that succeeded.
   std::string OnTold(const MessageKey& key, PeerId at, Code code, std::span<const std::byte> received);
   std::string WhyBroken(std::span<const PeerId> stayed) const;
-  // Messages that both ends were told of, by outcome.
+  // Counts the messages that were reported at both ends, by outcome.
   std::map<Code, std::uint64_t> Counts() const;
 
  private:

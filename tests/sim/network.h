@@ -68,7 +68,7 @@ class Network {
 
   // From now on flips a bit of one in `messages` messages, on any connection; 0: none.
   void FlipOneOf(std::uint32_t messages) { flip_one_of_ = messages; }
-  // .. and the next one that is sent.
+  // Also flips a bit of the next message that is sent.
   void FlipNext() { flip_next_ = true; }
   // Draws whether to flip a bit of the message being sent.
   bool Flips();

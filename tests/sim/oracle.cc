@@ -14,7 +14,8 @@ namespace {
 
 bool IsAverage(const Descriptor& d) { return Reduces(d.kind) && d.op == ReduceOp::kAvg; }
 
-// What values are multiples of. Of averages so large that sums of several may overflow the dtype or the codec.
+// All values are multiples of this unit. For averages it is so large that sums of several values may overflow the dtype
+// or the codec.
 double UnitOf(const Descriptor& d) {
   if (!IsAverage(d)) return 1;
   const int largest = std::ilogb(InfoOf(d.codec).error.magnitude_max);
@@ -104,7 +105,7 @@ constexpr std::size_t kWorldMax = 8;  // about what worlds grow to
 // average is rounded. Codecs with blocks, and error feedback, round at each rank, up to sums of `world` values.
 double Tolerance(const Descriptor& d, std::size_t world) {
   const CodecInfo& codec = InfoOf(d.codec);
-  // Of a value up to 8, and room for what it grows to. As much was kept before.
+  // The rounding error of a value up to 8, with room for what it grows to. Error feedback may add as much again.
   const double rounding = 13 * ErrorOf(d.codec) * (CanFeedBack(d.kind, d.op, d.codec) ? 2 : 1);
   const bool feeds_back = CanFeedBack(d.kind, d.op, d.codec);
   const bool rounds = codec.layout.in_blocks || feeds_back;  // and adds what is not whole
@@ -150,7 +151,7 @@ Contribution ContributionAt(const OpName& op, const Descriptor& d, std::uint32_t
   return {from, element};
 }
 
-// Of the rank's output.
+// Returns the expected value of an element of the rank's output.
 double Expected(const OpName& op, const Descriptor& d, const Place& at, std::uint64_t element) {
   const std::span<const PeerId> contributors = at.contributors;
   switch (d.kind) {
@@ -181,7 +182,7 @@ double Expected(const OpName& op, const Descriptor& d, const Place& at, std::uin
 
 }  // namespace
 
-// Of one codec and unit, so that what it adds is within its error.
+// Operations that share a residual have one codec and unit, so that what it adds is within the codec's error.
 std::uint64_t FeedbackOf(const Descriptor& descriptor, std::span<const Descriptor> open) {
   if (!CanFeedBack(descriptor.kind, descriptor.op, descriptor.codec)) return 0;
   const auto name_of = [](const Descriptor& d) {

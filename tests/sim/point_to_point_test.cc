@@ -154,7 +154,7 @@ TEST_F(PointToPointTest, WhoeverRunsAheadOfItsPartnerIsStopped) {
   EXPECT_EQ(Count(Code::kOk), 1U);
 }
 
-// Of three, one is lost at every point of the others' messages, and of their own with it.
+// One of three peers is lost at every point of the others' messages, and of their messages with it.
 TEST_F(PointToPointTest, ALossAtAnyPointEndsItsMessagesAndNoOthers) {
   for (std::uint64_t events = 0; events < 400; events += 7 * kSweep) {
     Form(3);

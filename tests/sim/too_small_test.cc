@@ -80,7 +80,7 @@ TEST(TooSmall, OneRanksOperationFailsAnothersUpdateViewOfTheSameNumber) {
   EXPECT_EQ(cluster->OutcomesOf(1).rbegin()->second.code, Code::kOk);
 }
 
-// The verdict is made, and told to one that dies of it, at every point of the recovery.
+// At every point of the recovery a rank dies to which the verdict may already have been reported.
 TEST(TooSmall, RankThatWasToldDiesAtAnyPointAndTheOthersStillAgree) {
   for (std::uint64_t point = 0; point <= 300; point += 2 * kSweep) {
     SCOPED_TRACE("killed after event " + std::to_string(point));

@@ -75,7 +75,7 @@ void Trainers::GoOn(std::uint32_t node) {
 
 void Trainers::SubmitStep(std::uint32_t node) {
   states_.at(node).ahead.submits = false;
-  if (const auto step = NextStep(node)) {  // it may have been told something meanwhile
+  if (const auto step = NextStep(node)) {  // an outcome may have been reported meanwhile
     Ahead& ahead = states_.at(node).ahead;
     ahead.updates = step->descriptor.kind == OpKind::kUpdateView;
     ahead.steps.push_back({ChannelId(step->channel), cluster_.NextSequence(node, step->channel)});

@@ -69,7 +69,7 @@ class Trainers {
     std::uint32_t channel = 0;
     Descriptor descriptor;
   };
-  // Of an asynchronous trainer.
+  // State of an asynchronous trainer.
   struct Ahead {
     std::uint64_t depth = 0;    // 0: not drawn yet
     bool heeds = false;         // calls UpdateView on world_too_small

@@ -83,7 +83,7 @@ TrainerOptions World::DrawTrainers(std::uint64_t seed, Dice& dice) {
   return options;
 }
 
-// Of two that nobody can dial neither reaches the other: one at most.
+// Two peers that nobody can dial cannot reach each other, so at most one is blocked.
 Inbound World::InboundOf(std::uint64_t seed, std::uint32_t place) const {
   if (seed % 6 != 1 || seed / 6 % world_size_ != place) return Inbound::kOpen;
   return seed % 12 == 1 ? Inbound::kBlocked : Inbound::kBlockedAndSaid;
@@ -366,7 +366,7 @@ void World::Finish() {
     if (!broken.empty()) return cluster_.Fail(broken);
     CheckPeace(group);
     const auto agreed = [&] {
-      std::set<Epoch> epochs;  // some may end only now: nobody had told them
+      std::set<Epoch> epochs;  // some may end only now: they had not learned of it
       for (const std::uint32_t node : members) {
         if (cluster_.Here(node)) epochs.insert(cluster_.StatusOf(node).epoch);
       }

@@ -24,7 +24,7 @@ struct WorldReport {
 
 std::vector<std::string> FaultKinds();
 
-// What another checker (tests/history) reads. Without judges the world goes on whatever its trainers are told.
+// What another checker (tests/history) reads. Without judges the world goes on whatever is reported to its trainers.
 struct Recording {
   const history::Writer* history = nullptr;
   bool judges = true;

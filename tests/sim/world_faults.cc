@@ -273,7 +273,7 @@ bool World::LetTrainerSleep() {
   return node.has_value();
 }
 
-// Of at most half of a group, which is who can be told from it.
+// Lets trainers of at most half of a group hang: only a majority that submits can name those that hang.
 bool World::LetTrainerHang() {
   const std::optional<std::uint32_t> node = AnyMember();
   if (!node || !hangs_ || trainers_.Hangs(*node)) return false;

@@ -123,7 +123,7 @@ class World {
   TimePoint cut_off_until_{};  // the master, from most
   TimePoint link_broken_{};    // last time, by a fault without consequences
   bool calm_ = false;          // no live process can seem dead
-  bool peaceful_ = false;      // .. and no member dies or cancels: no fault of the master may affect the members
+  bool peaceful_ = false;      // also no member dies or cancels: no fault of the master may affect the members
   bool hangs_ = false;         // trainers may hang for good, and leave then
   bool healed_ = false;
   WorldReport report_;

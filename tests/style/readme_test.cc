@@ -76,7 +76,7 @@ TEST(ReadmeTest, HasARowForEachErrorCode) {
   EXPECT_EQ(rows, codes);
 }
 
-// Of the statements that log a warning or an error the first literal, which is the event.
+// The event is the first literal of a statement that logs a warning or an error.
 TEST(ReadmeTest, HasARowForEachEventThatIsAWarningOrAnError) {
   const SourceFile page = ReadSource(RINGWAY_SOURCE_DIR, "deploy/README.md");
   const Lines rows = Between(page.lines, "| event | of | it says | do |", "");

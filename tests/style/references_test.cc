@@ -13,7 +13,7 @@ namespace {
 
 std::string LastPartOf(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
-// Of pages every line, of sources what follows the first "//".
+// Returns the whole line of a page, or what follows the first "//" of a source's line.
 std::string ProseOf(const SourceFile& file, const std::string& line) {
   if (file.path.ends_with(".md")) return line;
   const std::size_t comment = line.find("//");

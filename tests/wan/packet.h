@@ -22,7 +22,7 @@ struct PacketInfo {
   std::uint32_t segments = 1;
   std::uint32_t segment_bytes = 0;  // payload of each but the last
   bool opens = false;               // a TCP connection: SYN without ACK
-  // Of IP packets on the wire.
+  // Returns the bytes of its IP packets on the wire.
   std::uint32_t WireBytes(std::uint32_t segment) const;
 };
 

@@ -30,7 +30,7 @@ Bytes Frame(std::size_t payload, std::uint16_t segment) {
 int At(const Bytes& frame, std::size_t at) { return static_cast<int>(frame[at]); }
 int Word(const Bytes& frame, std::size_t at) { return At(frame, at) << 8 | At(frame, at + 1); }
 
-// Of the bytes and their checksum: 0xffff if it is right.
+// Returns the ones' complement sum of the bytes, including their checksum: 0xffff if that is right.
 int OnesSum(const Bytes& frame, std::size_t at, std::size_t bytes) {
   int sum = 0;
   for (std::size_t i = 0; i < bytes; i += 2) sum += Word(frame, at + i);

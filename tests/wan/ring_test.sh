@@ -10,7 +10,7 @@ ring() {
   "$BIN/ringwayctl" --master "$MASTER" status --json | grep -o '"ring":\[[^]]*\]' | grep -o 'host[0-9]*' | cut -c5- | paste -sd' '
 }
 
-# Of four, who are not neighbours are opposite.
+# Two of four hosts that are not neighbours are opposite.
 avoids_the_link() {
   case $(ring) in
     '0 '?' 1 '? | '1 '?' 0 '? | ?' 0 '?' 1' | ?' 1 '?' 0') return 0 ;;

@@ -248,7 +248,7 @@ std::vector<toml::table*> SitesNamed(toml::table* root, const std::string& name)
   return out;
 }
 
-// Of all paths: a rule after all others.
+// Sets `key` on all paths by a rule that follows all others.
 void SetOnPaths(toml::table* root, const std::string& key, const std::string& text) {
   const bool one_site = SitesNamed(root, kEverySite).size() == 1;
   if (one_site) {

@@ -12,7 +12,7 @@ import tempfile
 
 BYTES = 16 << 20  # of a buffer
 OPERATIONS = 2
-# Of two sites, each adds up what is inside, and sends half of the sum and half of the result: one buffer.
+# Each of two sites adds up what is inside, and sends half of the sum and half of the result: one buffer.
 MINIMUM = BYTES * OPERATIONS
 # Headers of TCP and IP are 3.6% of full packets; acknowledgements, those of segments and control messages come on top.
 OVERHEAD_MAX = 0.08

@@ -72,7 +72,7 @@ TEST(BaselineTest, OneThatHangsIsStopped) {
 }
 
 // Its descendants hold a pipe open: it ends when the last of them has. It says that it has started when timeout(1)
-// sleeps: one that is told to end before it knows its child leaves it behind.
+// sleeps: a timeout(1) that gets its signal before it knows its child leaves the child behind.
 TEST(BaselineTest, ItEndsWithItsBenchmark) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

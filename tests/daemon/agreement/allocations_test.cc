@@ -47,7 +47,8 @@ constexpr std::uint64_t kGrowth = 12;  // of vectors that double
 
 class AllocationsTest : public DuoTest, public testing::WithParamInterface<Codec> {
  protected:
-  // Of an operation from its submission until both trainers are told; its input becomes ready segment by segment.
+  // Counts the allocations of an operation from its submission until it is reported to both trainers; its input becomes
+  // ready segment by segment.
   std::uint64_t Count(std::uint64_t segments) {
     const std::uint64_t bytes = segments * kSegmentBytes;
     for (DuoNode& node : nodes_) node.told.reset();

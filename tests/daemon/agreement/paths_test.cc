@@ -19,7 +19,7 @@ class AllowedTest : public testing::Test, private Links::Listener {
   }
   AllowedTest() : ctx_(PeerId(1), "g", OptionsWith(book_)), links_(ctx_, attempts_, *this), paths_(ctx_, links_) {}
 
-  // Rates that the master was told, of the uplink.
+  // Returns the uplink's rates that were reported to the master.
   std::vector<std::uint64_t> Told() {
     std::vector<std::uint64_t> rates;
     for (const Action& action : ctx_.TakeActions()) {

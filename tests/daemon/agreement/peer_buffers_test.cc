@@ -170,7 +170,8 @@ TEST_F(PeerBuffersTest, OutputThatChangesBeforeItsPayloadComesAgainEndsItsPeer) 
   ExpectLeaves(1);
 }
 
-// Small: told while the other still lacks its last segment. What the first has sent was used, or it were not complete.
+// A small operation is reported while the other peer still lacks its last segment. What the first has sent was used,
+// else the operation would not be complete.
 TEST_F(PeerBuffersTest, RefusalOfAnOperationThatWasToldIsNotJudged) {
   SubmitBoth(/*bytes=*/1000);
   const auto frame = Next(0, 0);

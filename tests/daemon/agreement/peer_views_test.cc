@@ -27,7 +27,8 @@ class PeerViewsTest : public testing::Test {
     peer_.OnLinkUp({kPartner, false, LaneId(0)}, {.lanes = 1, .generation = 1}, now_);
   }
 
-  // Of this peer and, where `world` is 2, its partner. In it operations first .. last of the channel have failed.
+  // Installs a view of this peer and, where `world` is 2, its partner, in which operations first .. last of the channel
+  // have failed.
   void Install(std::uint32_t counter, std::uint32_t world, std::uint32_t channel = 0, std::uint64_t first = 1,
                std::uint64_t last = 0) {
     control::ViewFor message = ViewWith(counter, world);
@@ -139,7 +140,7 @@ TEST_F(PeerViewsTest, UpdateViewThatFailsSkipsNothing) {
   EXPECT_EQ(told_[Submit(OpKind::kAllReduce, 5)], Code::kWorldTooSmall);
 }
 
-// Newcomers begin where it left the channels, also if it was told only after another recovery.
+// Newcomers begin where the UpdateView left the channels, even if it is reported only after another recovery.
 TEST_F(PeerViewsTest, UpdateViewThatIsCommittedByVerdictIsReportedForNewcomers) {
   Install(1, 2, 5, 1, 3);
   control::ViewFor prepared = ViewWith(2, 3);

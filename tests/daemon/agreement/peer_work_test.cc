@@ -35,7 +35,7 @@ control::ViewFor ViewOf(const std::vector<PeerId>& members, std::uint32_t counte
   return message;
 }
 
-// A trainer's operations and what it was told of them.
+// Submits a trainer's operations and keeps the outcomes that are reported to it.
 class PeerWorkTest : public testing::Test {
  protected:
   struct Memory {

@@ -57,7 +57,7 @@ class HostFlowTest : public testing::Test {
     double random_loss = 0;
     bool sends = true;
     double wants = 0;    // bytes that it could send by now
-    double left = 1e18;  // .. that it has
+    double left = 1e18;  // bytes that it has
     double offered = 0;  // in this tick
   };
 
@@ -170,8 +170,8 @@ class HostFlowTest : public testing::Test {
   Duration queue_back_{};   // of acknowledgements
   bool resends_ = false;    // what was lost, in the next tick, as TCP does: nothing holds that back
   double others_rate_ = 0;  // of traffic that is not ours, through the uplink
-  double others_grow_ = 0;  // .. in each tick, until something is lost
-  double others_fall_ = 0;  // .. then
+  double others_grow_ = 0;  // added to it in each tick, until something is lost
+  double others_fall_ = 0;  // added to it then
   TimePoint now_{std::chrono::seconds(10)};
 };
 

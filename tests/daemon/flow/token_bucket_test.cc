@@ -12,7 +12,7 @@ class TokenBucketTest : public testing::Test {
  protected:
   static constexpr double kSegment = 256 << 10;
 
-  // Sends all that may go for a while, and comes back when it was told to, or `late` later.
+  // Sends all that may go for `length`; asks again after the wait that the bucket returned, or `late` later.
   double SendFor(Duration length, Duration late = {}) {
     double sent = 0;
     const TimePoint end = now_ + length;

@@ -12,8 +12,8 @@ namespace ringway::kernels {
 std::uint32_t BitsOf(float x);
 float FloatOf(std::uint32_t bits);
 
-// `count` elements of `dtype`: blocks of a temper each (ordinary, tiny, huge, mixed, constant, narrow, on the codes'
-// grid, ..), some with a negative zero, an infinity or a NaN.
+// Returns `count` elements of `dtype`. The elements of each block are of one sort (ordinary, tiny, huge, mixed,
+// constant, narrow, on the codes' grid and others); some blocks have a negative zero, an infinity or a NaN.
 std::vector<unsigned char> Adversarial(DType dtype, std::size_t count, std::uint64_t seed);
 
 // Elements of `dtype` from numbers, to nearest even, and back.

@@ -244,7 +244,7 @@ double RoundToFormat(const Fp8Format& format, double x) {
   return std::ldexp(std::nearbyint(std::ldexp(x, format.mantissa_bits - exponent)), exponent - format.mantissa_bits);
 }
 
-// Of a finite magnitude: so many of the format's numbers are below.
+// Returns the code of a finite magnitude, which is the number of the format's values below it.
 int Fp8CodeOf(const Fp8Format& format, double x) {
   int code = 0;
   for (double number = 0; number < x; ++code) {

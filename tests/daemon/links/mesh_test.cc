@@ -304,7 +304,7 @@ TEST_F(TakingOver, WhoseControlLinkStandsDialsTheLanesTooAndLaterGenerationsOfTh
   EXPECT_GT(dials[0].generation, 7U);
 }
 
-// Of an outage the parts of a pair notice one after the other: what still looks up may be dead.
+// The links of a pair notice an outage one after the other: a link that still looks up may be dead.
 TEST_F(TakingOver, WhatStoodWhenTheOthersPartWentDownProvesNothing) {
   for (Mesh* mesh : {&lower_, &higher_}) {
     const PeerId other = mesh == &lower_ ? kOther : kSelf;

@@ -140,7 +140,7 @@ TEST_F(LocalServerTest, OfTwoThatStartAtOnceOnAStaleFileOneHasIt) {
   EXPECT_FALSE(std::filesystem::exists(path_ + ".lock"));
 }
 
-// Of a daemon that died while it started.
+// A daemon that died while it started leaves such a file.
 TEST_F(LocalServerTest, LockFileThatNobodyHoldsIsNoHindrance) {
   std::ofstream(path_ + ".lock") << "";
   LocalServer server(context_, &host_);

@@ -1,4 +1,4 @@
-// A session over a socket pair: tests speak for its client, and its host and its peer record what they are told.
+// A session over a socket pair: tests speak for its client, and its host and its peer record what is reported to them.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -200,7 +200,7 @@ TEST(SubmitCheckTest, MessagesHaveOneBufferAndAnotherPeer) {
   });
 }
 
-// Of rank 1 of as many ranks as there are counts.
+// Makes a submission of rank 1 in a world of `world` ranks with a count for each.
 std::function<void(abi::Submit&)> Counted(OpKind kind, std::uint32_t world, std::uint64_t input, std::uint64_t result) {
   return [=](abi::Submit& s) {
     s.spec.kind = kind;

@@ -276,7 +276,7 @@ TEST_F(TrainerSessionTest, ForkedChildThatKeepsTheSocketDoesNotHideTheDeath) {
     header->cmsg_len = CMSG_LEN(2 * sizeof(int));
     std::memcpy(CMSG_DATA(header), made, sizeof made);
     (void)::sendmsg(pass[1], &message, 0);
-    (void)::recv(pass[1], &byte, 1, 0);  // lives until told
+    (void)::recv(pass[1], &byte, 1, 0);  // lives until it gets a byte
     ::_exit(0);
   }
   char byte = 0;

@@ -94,7 +94,7 @@ TEST_F(StreamLaneTest, LaneThatDiesWaitingForScratchPassesItsTurnOn) {
   second->Close();
 }
 
-// Else the loop would be told of a lane that is no more.
+// Else the event loop would report events for a lane that no longer exists.
 TEST_F(StreamLaneTest, ClosedLaneIsNotWatchedThoughAnotherHoldsItsConnection) {
   auto [ours, theirs] = StreamPair();
   const auto another = ours->SharePath();

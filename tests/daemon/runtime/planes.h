@@ -74,7 +74,7 @@ class Node final : public ControlPort {
   void Greet();
   void OnMasterDown() { data_.OnMasterDown(); }
   void Join(std::uint32_t world);
-  // Hears its daemon. Returns whether it has been told that it is a member.
+  // Reads the daemon's packets. Returns whether one of them said that it is a member.
   bool HasJoined();
   void Submit();
   bool is_done() const { return slot().state.load() == abi::SlotState::kDone; }
@@ -134,7 +134,7 @@ class World {
   bool RunUntil(const std::function<bool()>& done, Duration patience = kPatience);
   void RunFor(Duration time);
   TimePoint now() const { return clock_.Now(); }
-  // Of the loop, since the beginning.
+  // Number of events that the loop has run since the beginning.
   std::uint64_t events() const { return events_; }
 
   // ---- for nodes
@@ -145,7 +145,7 @@ class World {
   void Connect(std::size_t from, bool lane, const net::ConnectOptions& options, const net::Connector::Done& done);
 
   // ---- faults
-  // Nothing gets to the node or away from it any more, and nobody is told.
+  // Drops everything to and from the node; no connection reports an error.
   void Isolate(std::size_t node);
   bool is_isolated(std::size_t node) const { return isolated_.contains(node); }
   // Every daemon loses its connection to the master; what is under way is lost.
@@ -201,7 +201,7 @@ class Planes {
       float round, const std::function<void()>& meanwhile = [] {}, Duration patience = kPatience);
   // The first link that has carried `bytes` of it, a lane or not, has `fault`; it is replaced.
   std::string AllReduceOverABadLink(float round, bool lane, std::uint64_t bytes, void (MadeLink::*fault)() const);
-  // Of the view in which the last all-reduce was done.
+  // Returns the epoch of the view in which the last all-reduce was done.
   std::uint64_t epoch() { return world_.node(0).slot().outcome.epoch; }
 
  private:

@@ -10,7 +10,7 @@ namespace {
 constexpr Duration kSecond = std::chrono::seconds(1);
 constexpr Duration kDetect = std::chrono::milliseconds(CoordinatorOptions().detect_ms);
 constexpr Duration kGrace = std::chrono::milliseconds(CoordinatorOptions().partition_grace_ms);
-// Of what repairs itself without anybody's being missed.
+// Bounds a recovery in which no member is lost.
 constexpr Duration kSoon = 2 * kSecond;
 constexpr std::uint64_t kMiddle = kSummedBytes / 8;  // on one lane
 

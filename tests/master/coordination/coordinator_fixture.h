@@ -1,4 +1,4 @@
-// A coordinator and daemons that a test drives by hand: what each connection was told lies in its inbox.
+// A coordinator and daemons that a test drives by hand: what was sent to each connection lies in its inbox.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -330,7 +330,7 @@ TEST_F(CoordinatorTest, UnreachableNewcomerIsToldWhoCannotReachItAndWhere) {
   EXPECT_EQ(Last(1, &control::FromMaster::has_abort), nullptr);
 }
 
-// Of four who each wait for three, the first to join advertises an address where nobody answers.
+// Four peers each wait for three. The first to join advertises an address where nobody answers.
 TEST_F(CoordinatorTest, FirstJoinerWhomNobodyReachesHoldsNobodyUpAndIsToldWhy) {
   for (const std::uint64_t i : {1, 2, 3, 4}) peers_[i] = Join(i, 3);
   for (const std::uint64_t i : {2, 3, 4}) CannotReach(i, 1, "connection refused");

@@ -41,7 +41,7 @@ TEST(FormerPeersTest, NewOnesAreTakenOnceInTheirOrder) {
 // Why the third of three was dropped.
 class FormerPeersOfAGroup : public CoordinatorTest {
  protected:
-  // Of the one that was dropped since the last call; "" if it is not one.
+  // Returns why the one peer that was dropped since the last call was dropped; "" if none or several were.
   std::string Why() {
     const std::vector<FormerPeer> dropped = coordinator_->TakeDropped();
     return dropped.size() == 1 ? dropped.front().why : "";

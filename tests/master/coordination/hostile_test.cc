@@ -41,7 +41,7 @@ class HostileTest : public CoordinatorTest {
     return own[own.size() - 1 - Below(std::min<std::uint64_t>(own.size(), 2))];
   }
 
-  // As a server does: who is told to go, is gone.
+  // Disconnects the connections that the coordinator has refused, as a server does.
   void CloseRefused() {
     for (const std::uint64_t connection : std::exchange(closed_, {})) {
       coordinator_->OnDisconnect(connection, Contact::kClosed, now_);
@@ -49,7 +49,7 @@ class HostileTest : public CoordinatorTest {
     }
   }
 
-  // Mostly one of the newest views', seen through what some connection was told.
+  // Returns mostly an epoch near that of the newest view that was sent to some connection.
   std::uint64_t SomeEpoch() {
     if (Below(60) == 0) return random_();
     if (Below(12) == 0) return Epoch::Of(1, static_cast<std::uint32_t>(Below(40))).value;
@@ -144,7 +144,8 @@ class HostileTest : public CoordinatorTest {
     return message;
   }
 
-  // What a peer was told so far: views only go up, and every view holds the addressee and no peer twice.
+  // Checks the views that each peer has got so far: epochs only grow, and every view holds the addressee and no peer
+  // twice.
   void CheckViews() {
     for (const auto& [connection, messages] : inbox_) {
       std::map<std::uint64_t, std::uint64_t> last;

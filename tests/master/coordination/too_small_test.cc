@@ -36,7 +36,7 @@ class TooSmallTest : public CoordinatorTest {
     return report;
   }
 
-  // Of the newest view, by sequence number.
+  // Returns the verdicts of the newest view, by sequence number.
   std::map<std::uint64_t, Code> Verdicts() {
     std::map<std::uint64_t, Code> out;
     const control::View view = ViewOf(1);

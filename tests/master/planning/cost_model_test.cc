@@ -327,7 +327,7 @@ TEST(CostModel, OneLongLinkAddsItsDelayToTheLineOfARing) {
     paths.set_delay(3, other, 0.500);
     paths.set_delay(other, 3, 0.500);
   }
-  // Of six chunks of 0.336 s five wait for a link, while the head passes one long link and ends on the other.
+  // Five of six chunks of 0.336 s wait for a link, while the head passes one long link and ends on the other.
   const double chunk = 16 * kMiB / 50e6;
   const double segment = 256 * kKiB / 50e6;
   EXPECT_NEAR(ModelOf(paths, kNoDone).Seconds(Algorithm::kRing, 64 * kMiB), 2 * 0.500 + segment + 5 * chunk, 0.02);

@@ -50,7 +50,7 @@ TEST(CostSites, HierarchicalIsChosenWhereSitesShareTheirWayOut) {
   const CostModel model = ModelWithRing(Datacenters(2, 4));
   EXPECT_EQ(model.Cheapest(64 * kMiB), Algorithm::kHierarchical);
   EXPECT_EQ(model.Cheapest(1024 * kMiB), Algorithm::kHierarchical);
-  // Of each site's way out: all of the buffer, by direct once for each host, around the ring 2(K-1)/K times.
+  // A site's uplink carries the whole buffer once, with direct once for each host, with the ring 2(K-1)/K times.
   const double once = 256.0 * kMiB / kWan;
   EXPECT_NEAR(Mega(model, Algorithm::kHierarchical), once, 0.05 * once);
   EXPECT_NEAR(Mega(model, Algorithm::kDirect), 4 * once, 0.2 * once);

@@ -42,7 +42,7 @@ struct FlowWorld {
 
   // Ranks are hosts' peers, one host after the other.
   std::vector<std::uint32_t> HostsOfRanks() const;
-  // Of a flow alone between two hosts.
+  // Returns the rate of a single flow between two hosts.
   double LoneRate(std::uint32_t from, std::uint32_t to) const;
   std::string Text() const;
 };

@@ -183,7 +183,7 @@ TEST(FlowWorld, PeersOfOneHostShareItsUplinkAndReachEachOtherThroughItsMemory) {
   FlowWorld world = Alike(2, kRate, 0.01);
   for (FlowWorld::Host& host : world.hosts) host.peers = 4;
   const double once = kBytes / kRate;
-  // Of each host's uplink: all of the buffer, by direct once for each peer of it.
+  // A host's uplink carries the whole buffer once, with direct once for each peer of the host.
   EXPECT_NEAR(SecondsOn(world, Algorithm::kHierarchical, kBytes), once, 0.15 * once);
   EXPECT_NEAR(SecondsOn(world, Algorithm::kDirect, kBytes), 4 * once, 0.1 * once);
   EXPECT_NEAR(SecondsOn(world, Algorithm::kRing, kBytes), 1.75 * once, 0.1 * once);

@@ -81,7 +81,7 @@ TEST(DirectShares, OfPeersOfOneHostShareItsUplink) {
   EXPECT_TRUE(DirectShares(paths).empty());
   for (const std::uint32_t peer : {0U, 1U}) paths.set_host(peer, 0);
   const std::vector<std::uint32_t> shares = DirectShares(paths);
-  // Of the shared uplink: 2 (1 - W) + 2 W, so two buffers whatever the two own; of the others' 1 + 2 w each.
+  // The shared uplink carries 2 (1 - W) + 2 W, so two buffers whatever the two own; the others carry 1 + 2 w each.
   EXPECT_NEAR(BusiestSecondsPerByte(paths, EqualShares(4)) * 100e6, 2, 1e-3);
   for (const std::uint32_t peer : {2U, 3U}) paths.set_host(peer, 2), paths.set_uplink(peer, 50e6);
   EXPECT_NEAR(BusiestSecondsPerByte(paths, EqualShares(4)) * 50e6, 2, 1e-3);

@@ -55,7 +55,7 @@ class JournalFaultsTest : public JournalFixture {
     for (const auto& entry : fs::directory_iterator(directory_)) fs::remove(entry.path());
     for (const auto& [path, bytes] : files) StoreFile(path, bytes);
   }
-  // Of a master that is killed after two writes: the last one is in the write-ahead log only.
+  // Returns the files of a master that was killed after two writes: the last one is in the write-ahead log only.
   std::map<std::string, std::string> FilesOfAKilledMaster() {
     const auto journal = Open();
     EXPECT_TRUE(journal->Write({GroupOf("a", 1)}).ok());

@@ -50,7 +50,7 @@ std::string Metrics(const json& status) {
   return text.ok() ? text.value() : "";
 }
 
-// Every line is what the format allows, and each name is told of once, before its samples.
+// Every line is what the format allows, and each name is declared once, before its samples.
 void ExpectWellFormed(const std::string& text) {
   static const std::regex help("# HELP (ringway_[a-z_]+) .+");
   static const std::regex type("# TYPE (ringway_[a-z_]+) (gauge|counter|histogram)");
@@ -96,7 +96,7 @@ TEST(MetricsTest, DaemonTellsOfItselfItsGroupsAndItsPaths) {
   }
 }
 
-// What deploy/monitoring asks for is what is told.
+// The metrics that deploy/monitoring uses are exported.
 TEST(MetricsTest, ExamplesOfAlertsAndDashboardNameOnlyWhatThereIs) {
   const json master = {{"master", {{"journal", "ok"}}},
                        {"groups", json::array({{{"name", "g"}, {"epoch", "1.1"}, {"peers", json::array()}}})}};

@@ -19,7 +19,7 @@ namespace {
 
 using testing::ExitedWithCode;
 
-// A program with one option of each kind, which prints what it was told.
+// A program with one option of each kind, which prints their values.
 class ParseOrExitTest : public testing::Test {
  protected:
   ParseOrExitTest() {

@@ -144,7 +144,7 @@ class Pipe {
     WakeReader();
     writer_.Wake(faults_.delay);
   }
-  // Nothing arrives any more, not even the end, and nobody is told.
+  // Drops everything from now on, even the end of the stream, and reports nothing.
   void Silence() {
     const std::scoped_lock lock(mutex_);
     silent_ = true;
