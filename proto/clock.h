@@ -15,13 +15,13 @@ using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 // Round trips of at least this are far.
 inline constexpr Duration kFarRoundTrip = std::chrono::milliseconds(10);
 
-// As text, "1.2 s", rounded down. REQUIRES: time >= 0.
+// Returns the time as text, "1.2 s", rounded down. REQUIRES: time >= 0.
 inline std::string SecondsText(Duration time) {
   const auto tenths = time / std::chrono::milliseconds(100);
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
 }
 
-// For shells only.
+// Only shells call this; pure code gets the time as a parameter.
 inline TimePoint MonotonicNow() { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }
 
 // A clock that advances by at most `gap_max` between two readings, so that a process that was stopped, or blocked on a

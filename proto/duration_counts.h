@@ -25,7 +25,7 @@ class DurationCounts {
     ++counts_[i];
     sum_ += std::max(took, Duration::zero());
   }
-  // By the least bound that is not below; the last are those beyond all bounds.
+  // Counts by the least bound that is not below the duration; the last counts those beyond all bounds.
   const std::array<std::uint64_t, kBounds + 1>& counts() const { return counts_; }
   Duration sum() const { return sum_; }
 

@@ -38,7 +38,7 @@ class FairPool {
  public:
   static constexpr Duration kKeep = std::chrono::minutes(1);
 
-  // What a user may hold where the others leave `left`. Never 0 while anything is left.
+  // Returns what a user may hold where the others leave `left`. It is never 0 while anything is left.
   static constexpr std::uint64_t ShareOf(std::uint64_t left) { return left - left / 4; }
 
   explicit FairPool(std::uint64_t total) : total_(total) {}
@@ -46,9 +46,9 @@ class FairPool {
   std::uint64_t total() const { return total_; }
   std::uint64_t used() const { return used_; }
   std::uint64_t used(const HostUser& user) const { return EntryOf(user).used; }
-  // What the user holds, or held of late.
+  // Returns what the user holds, or held recently.
   std::uint64_t reserved(const HostUser& user) const { return EntryOf(user).reserved(); }
-  // What the user may hold now, with what it holds already.
+  // Returns what the user may hold now, including what it holds already.
   std::uint64_t limit(const HostUser& user) const {
     const std::uint64_t own = reserved(user);
     const std::uint64_t left = total_ - (reserved_ - own);

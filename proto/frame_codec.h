@@ -7,7 +7,7 @@
 //   then         one serialized control message
 //
 // A flipped byte in a control message is a wrong count, epoch or verdict, and TCP's checksum does not find all of them.
-// So nothing is parsed before its checksum is verified. The length has a checksum of its own, because the next frame is
+// Nothing is parsed before its checksum is verified. The length has a checksum of its own, because the next frame is
 // found by it, and is verified before anything is allocated.
 #pragma once
 

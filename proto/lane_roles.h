@@ -30,7 +30,7 @@ constexpr std::size_t SmallLanes(std::size_t lanes) {
   return lanes <= 1 ? 0 : std::clamp<std::size_t>(lanes / 3, 1, 3);
 }
 
-// Whether more lanes can be opened later, which must not change the roles of the first ones.
+// Returns whether more lanes can be opened later, which must not change the roles of the first ones.
 constexpr bool MayGrow(std::size_t first_lanes) { return SmallLanes(first_lanes) == SmallLanes(kLanesMax); }
 
 // Divisor of the pair's TCP_NOTSENT_LOWAT budget for this lane: lanes opened later are many, and each gets less.

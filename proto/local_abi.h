@@ -113,7 +113,7 @@ struct Join {
   std::uint32_t reserved;
 };
 
-// Why the join still waits, for example "2 of 4 peers are here" or which peer cannot be reached.
+// Reports why the join still waits, for example "2 of 4 peers are here" or which peer cannot be reached.
 struct JoinProgress {
   PacketHeader header;
   Code code;
@@ -149,8 +149,8 @@ struct UnregisterRegion {
   std::uint32_t reserved;
 };
 
-// What a trainer asks for: the client fills it in, the daemon checks each field, and the peer runs it. Where a kind has
-// no use for a field it is 0.
+// Describes an operation that a trainer asks for. The client fills it in, the daemon checks each field, and the peer
+// runs it. A field that the kind does not use is 0.
 struct OpSpec {
   std::uint64_t count;       // elements, as SizesOf takes it
   std::uint64_t root;        // peer id of the root, or of a message's other end
@@ -191,9 +191,10 @@ constexpr std::optional<Algorithm> AlgorithmOf(const OpSpec& spec) {
 //
 // A refused submission (Outcome::refused) takes no number. A later one, sent before the trainer read of the refusal,
 // would take that number in its place and pair with another operation of the others. So a channel accepts nothing until
-// the trainer has read each refusal: `refusals_told` counts those that it has read (for an UpdateView: of all channels).
+// the trainer has read each refusal: `refusals_told` counts those that it has read (for an UpdateView: of all
+// channels).
 //
-// For a kind that HasCounts, spec.world_size RankCounts follow in the packet.
+// If the kind HasCounts, spec.world_size RankCounts follow in the packet.
 struct Submit {
   PacketHeader header;
   OpSpec spec;
@@ -296,7 +297,7 @@ struct StatusReply {
 
 enum class SlotState : std::uint32_t { kFree = 0, kSubmitted = 1, kDone = 2 };
 
-// What came of an operation: the peer fills it in, and the client makes the trainer's result of it.
+// The outcome of an operation: the peer fills it in, and the client makes the trainer's result of it.
 struct Outcome {
   Code code;
   std::uint32_t world_size;   // contributors

@@ -38,7 +38,7 @@ class LogBudget {
     return std::exchange(left_out_, 0);
   }
 
-  // As of the last call it is as a new one would be.
+  // Returns whether it was in its initial state at the last call, so that it can be forgotten.
   bool IsFresh() const { return left_out_ == 0 && lines_ == at_once_; }
 
  private:

@@ -1,6 +1,6 @@
 // Who may join which groups, as rules of an operator: "GROUPS=NAME,NAME,...". GROUPS is a pattern in which * stands for
-// any bytes and ? for one; so are names. All else stands for itself. Without a rule everybody may join every group;
-// with some, who is named by a rule whose pattern the group's name has.
+// any bytes and ? for one; so are names. All else stands for itself. Without rules everybody may join every group; with
+// rules, a name may join a group if a rule whose pattern matches the group names it.
 //
 // Values; any thread. Pure.
 #pragma once
@@ -19,7 +19,7 @@ class Permits {
 
   bool none() const { return rules_.empty(); }
   bool Allows(const std::string& group, const std::string& name) const;
-  // Whether some group is.
+  // Returns whether `name` may join any group.
   bool AllowsAny(const std::string& name) const;
 
   struct Rule {

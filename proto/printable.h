@@ -5,7 +5,7 @@
 
 namespace ringway {
 
-// Whether people can read it on one line: no control characters.
+// Returns whether people can read it on one line: no control characters.
 inline bool IsPrintable(std::string_view text) {
   for (const char c : text) {
     if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') return false;

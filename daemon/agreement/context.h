@@ -1,4 +1,5 @@
-// What the parts of a Peer share: who it is, the time, the view in force, and where its actions and counts go.
+// The state that the parts of a Peer share: who it is, the time, the view in force, and where its actions and counts
+// go.
 //
 // Ownership: the Peer's; it outlives all parts. Actions come out in the order in which they were emitted.
 #pragma once

@@ -1,7 +1,7 @@
 // Which part of a peer a frame reaches: operations or messages, and nobody if its view is over.
 //
-// Ownership: the Peer's. Where a header differs from what was submitted, or a payload was taken, the caller acts on what
-// has come of it.
+// Ownership: the Peer's. Where a header differs from what was submitted, or a payload was taken, the caller acts on
+// what has come of it.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ class FrameRouter {
   void AddPeersWithWork(std::vector<PeerId>& peers) const;
 
  private:
-  // Nobody awaits its payload any more.
+  // Returns whether nobody awaits the frame's payload any more.
   bool IsOver(const transfer::FramesIn::Frame& frame) const;
 
   Context& ctx_;

@@ -1,4 +1,4 @@
-// What the header of a frame comes to, an operation's or a message's.
+// The verdict on the header of a frame, an operation's or a message's.
 #pragma once
 
 #include "daemon/transfer/frames.h"

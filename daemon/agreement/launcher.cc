@@ -83,7 +83,7 @@ void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule>
            .layout = op.submission.layout,
            .world_size = op.fetching ? kNotAlone : ctx_.view().world_size(),
            .segment_bytes_max = ctx_.view().plan.segment_bytes_max,
-           // What this rank has finished and prepared is frozen here, for all its contributions to this attempt.
+           // The stamp freezes what this rank has finished and prepared, for all its contributions to this attempt.
            .stamp = {membership_.NewestPrepared(), table_.CompleteUpto(op.name.channel)},
            .seed = SeedOf(op.submission.descriptor.codec, ctx_.group, op.name),
            .self = *ctx_.view().RankOf(ctx_.self),

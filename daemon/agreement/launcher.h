@@ -40,14 +40,14 @@ class Launcher {
     error_bounds_.clear();
   }
 
-  // Whether the eager window does not hold it: nobody sends READY of a small operation at once, and all may wait for the
-  // next one of its channel.
+  // Returns whether the eager window does not hold it: nobody sends READY of a small operation at once, and all may
+  // wait for the next one of its channel.
   bool GoesAtOnce(const Operation& op) const;
   void Launch(Operation& op, std::shared_ptr<const collective::Schedule> schedule);
   void Stop(Operation& op);
   // Its result is served to those who lack it. REQUIRES: it has one, which all share.
   void Serve(Operation& op, PeerId to);
-  // Nobody will ask for its copies.
+  // Releases the operation's copies, which nobody will ask for.
   void Unretain(Operation& op);
 
  private:

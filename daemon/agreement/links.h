@@ -35,7 +35,7 @@ class Links {
  public:
   class Listener {
    public:
-    // What was half read from the lane will not come.
+    // The rest of a frame that was half read from the lane will not come.
     virtual void OnLaneDown(const LinkId& lane) = 0;
     // The other end did not take the frame: its lane closed before.
     virtual void OnFrameLost(PeerId to, const links::SentFrame& frame) = 0;
@@ -66,14 +66,14 @@ class Links {
   std::vector<PeerId> SilentFor(Duration limit) const { return mesh_.SilentSince(ctx_.now, limit); }
   // Members that may be lost: a link of the pair is down, or they have been silent for almost the detection time.
   std::set<PeerId> Suspects() const;
-  // How long a suspect has been silent.
+  // Returns how long a suspect has been silent.
   Duration SuspicionTime() const;
   // A member whose links are all closed and who refuses new ones.
   void AccuseGone(PeerId other);
   void AccuseBroken();
   // All members are taken for heard, and nothing is held against them.
   void OnView();
-  // To the master: each pair that stands.
+  // Reports each pair that stands to the master.
   void ReportPairs();
 
   // ---- links. REQUIRES, but for Admit: the pair is known.
@@ -92,14 +92,14 @@ class Links {
   bool HasControl(PeerId other) const { return mesh_.HasControl(other); }
   // Now, or when its control link is up again.
   void Send(PeerId to, control::PeerMessage message);
-  // To all other members.
+  // Sends the message to all other members.
   void Broadcast(const control::PeerMessage& message);
-  // To all that can be reached.
+  // Sends the heartbeat to all peers that can be reached.
   void SendHeartbeats(const control::PeerMessage& heartbeat);
   bool IsHeartbeatDue() const { return ctx_.now - last_heartbeat_ >= ctx_.view().plan.heartbeat; }
   // A message has come. kBroken: its link is to be closed.
   links::ControlStream::Verdict Take(PeerId from, const control::PeerMessage& message);
-  // Whether it may not have got a message like that yet.
+  // Returns whether it may not have got a message like that yet.
   bool Keeps(PeerId to, const std::function<bool(const control::PeerMessage&)>& like) const;
   // It should learn what was taken before the next heartbeat is due.
   bool MustAcknowledge(PeerId other) const;
@@ -109,7 +109,7 @@ class Links {
   bool IsUp(const LinkId& lane) const { return lanes_.IsUp(lane); }
   void CountIn(const LinkId& lane) { lanes_.CountIn(lane); }
   void CountOut(const LinkId& lane, const links::SentFrame& frame);
-  // What comes next on it failed its checksum: the shell closes it.
+  // The next bytes on the lane failed their checksum: the shell closes it.
   void Refuse(const LinkId& lane) { lanes_.Refuse(lane); }
 
  private:
@@ -131,7 +131,7 @@ class Links {
   void SendKept(PeerId to);
   void SendLaneClosed(PeerId to, const control::LaneClosed& closed);
   void SayLanes(PeerId to, std::uint32_t lanes);
-  // In a recovery links go down with their peers.
+  // During a recovery links go down with their peers, which is no reason for a warning.
   Severity LossSeverity() const { return ctx_.views.running() ? Severity::kWarning : Severity::kInfo; }
 
   Context& ctx_;

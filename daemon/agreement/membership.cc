@@ -21,7 +21,7 @@ void Membership::OnCandidates(const control::Candidates& candidates) {
 
 // ---------------------------------------------------------------------------------------------- freezing
 
-// In one report: the master may decide on the first that it has.
+// All accusations are in one report, because the master may decide on the first report that it gets.
 void Membership::Accuse(const std::vector<PeerId>& others, const std::string& why) {
   if (ctx_.views.ended() || !ctx_.views.installed()) return;
   std::string names;
@@ -87,7 +87,7 @@ void Membership::SendReport(const std::string& reason) {
   ctx_.SendToMaster(std::move(message));
 }
 
-// Who installs a view with a peer it has lost aborts that view too.
+// A peer that installs a view with a peer that it has lost aborts that view, too.
 void Membership::AccuseMissing() {
   if (RINGWAY_MUTANT(kForgetOldLosses)) return;
   RINGWAY_REACHED_IF(!lost_.empty(), kAbortViewOfLost);
@@ -222,7 +222,7 @@ void Membership::InstallPrepared(Epoch epoch) {
   AccuseMissing();
 }
 
-// In a newcomer's first view.
+// Starts the operations of a newcomer in its first view.
 void Membership::Begin(Beginning beginning) {
   first_ = std::move(beginning);
   table_.StartAt(first_.next);

@@ -40,7 +40,7 @@ class Membership {
     virtual void Describe(control::Report& report) const = 0;
     // Operations that the trainer still waits for end like this. Nothing runs any more.
     virtual void OnEnd(Code code, const std::string& text) = 0;
-    // Whether something is under way that others wait for.
+    // Returns whether something is under way that others wait for.
     virtual bool HasToFinish() const = 0;
 
    protected:
@@ -55,7 +55,7 @@ class Membership {
 
   // ---- events
   void OnCandidates(const control::Candidates& candidates);
-  // What it installed; then AccuseMissing is due, and operations may start.
+  // Says what a message installed; after any change AccuseMissing is due, and operations may start.
   enum class Change : std::uint8_t { kNone, kActivated, kDecided };
   [[nodiscard]] Change OnView(const control::ViewFor& message);
   // A member says that a prepared view is in force.
@@ -74,19 +74,21 @@ class Membership {
   void End(Code code, const std::string& text);
 
   // ---- trouble
-  // In one report: the master may decide on the first that it has. Who is no member, or lost already, is no news.
+  // Accuses all in one report, because the master may decide on the first report that it gets. Peers that are no
+  // members, or lost already, are skipped.
   void Accuse(const std::vector<PeerId>& others, const std::string& why);
-  // Who installs a view with a peer it has lost aborts that view too.
+  // Aborts a view that was installed with a peer that this rank has lost.
   void AccuseMissing();
   void AccuseSilent();
-  // For a loss or a fault seen here: freeze, notify the master and every member.
+  // Starts a recovery after a loss or a fault seen here: freezes the view, notifies the master and every member.
   void RequestRecovery(const std::string& reason);
-  // That the data path has asked for (Context::RequestRecoveryLater).
+  // Starts the recoveries that the data path has asked for (Context::RequestRecoveryLater).
   void ActOnRequests();
   void SendReport(const std::string& reason);
 
   // ---- prepared views
-  // That a result may suggest and an UpdateView adopt, as far as this rank can tell; epoch 0: none.
+  // Returns the newest view that a result may suggest and an UpdateView adopt, as far as this rank knows; epoch 0 if
+  // there is none.
   Epoch NewestPrepared() const;
   const control::View* FindPrepared(Epoch epoch) const { return prepared_.Find(epoch); }
   void InstallPrepared(Epoch epoch);
@@ -99,7 +101,7 @@ class Membership {
 
   bool forming() const { return forming_; }  // the group has no view yet
   bool leaving() const { return departure_.begun; }
-  // What its trainer wrote to; empty: nothing.
+  // Returns the buffer that its trainer wrote to; "" if none.
   const std::string& modified() const { return departure_.modified; }
 
  private:

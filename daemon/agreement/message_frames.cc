@@ -165,7 +165,7 @@ void MessageFrames::OnPayload(transfer::FramesIn::Frame& frame, std::span<const 
   early->frames.emplace(header.segment, std::move(*frame.held));
 }
 
-// What no sender that keeps to the grid sends is dropped.
+// Drops frames that no sender which keeps to the grid sends.
 void MessageFrames::FeedOne(Message& message, const transfer::EarlyFrame& frame) {
   if (!Agrees(message, frame.header)) return;
   message.begun = true;

@@ -46,9 +46,9 @@ class MessageFrames {
   // REQUIRES: the view runs, and has both ends.
   void Launch(Message& message);
   void Stop(Message& message);
-  // Whether a send may begin before its receiver has submitted it.
+  // Returns whether a send may begin before its receiver has submitted it.
   bool MayGoAhead(const Message& message) const;
-  // What goes ahead counts until its receiver has submitted it.
+  // Charges a message that goes ahead to the window, until its receiver has submitted it.
   void Charge(Message& message);
   // Returns whether there is room again.
   bool Release(Message& message);

@@ -25,7 +25,7 @@ namespace ringway::agreement {
 using transfer::MessageName;
 using transfer::StreamName;
 
-// What the receiver takes, in the view in force.
+// The count and dtype that the receiver has submitted, in the view in force.
 struct MessageOffer {
   std::uint64_t count = 0;
   DType dtype = DType::kU8;
@@ -49,17 +49,17 @@ struct Message {
   PeerId other() const { return submission.root(); }
   std::uint64_t bytes() const { return submission.descriptor.count * SizeOf(submission.descriptor.dtype); }
   bool is_staged() const { return !sends() || submission.buffers->input_ready() >= bytes(); }
-  // Whether it waits for the other trainer to submit its end, as far as is known here.
+  // Returns whether it waits for the other trainer to submit its end, as far as is known here.
   bool awaits_other() const { return sends() ? !wanted : !begun; }
-  // Whether it can do nothing else meanwhile: a small send goes ahead, and may be forgotten.
+  // Returns whether it can do nothing else meanwhile: a small send goes ahead, and may be forgotten.
   bool needs_other() const { return awaits_other() && attempt.eager_bytes.empty(); }
-  // Whether it needs time alone, for both ends are submitted and its input is there.
+  // Returns whether it needs time alone, for both ends are submitted and its input is there.
   bool runs() const { return !awaits_other() && is_staged(); }
-  // Whether its trainer has copied no more of its input for so long.
+  // Returns whether its trainer has copied no more of its input for so long.
   bool stalls(Duration limit, TimePoint now) const { return !is_staged() && now - staged_at > limit; }
 };
 
-// What is known of a message before the trainer here has submitted it; of one that it has, frames of later views.
+// A message that the trainer here has not submitted yet; or, for a submitted one, its frames of later views.
 struct EarlyMessage {
   std::optional<MessageOffer> ready;
   bool wanted = false;                                   // sender: the receiver has submitted it
@@ -89,7 +89,7 @@ class MessageTable {
   void Erase(const MessageName& name);
   // It was submitted here, and has ended.
   bool IsOver(const MessageName& name) const;
-  // So many have been.
+  // Returns how many messages have been submitted.
   std::uint64_t submitted() const { return submitted_; }
   std::map<MessageName, Message>& open() { return open_; }
   const std::map<MessageName, Message>& open() const { return open_; }

@@ -18,11 +18,12 @@ control::PeerMessage ReadyMessage(Epoch epoch, const OpName& name, const Descrip
 control::PeerMessage DoneMessage(Epoch epoch, const OpName& name);
 control::PeerMessage FetchMessage(Epoch epoch, const OpName& name);
 control::PeerMessage ResendMessage(Epoch epoch, const OpName& name, const collective::Executor::Wanted& wanted);
-// What a peer in the view of this epoch reports of an operation to the master.
+// Returns the report of an operation to the master, by a peer in the view of this epoch.
 control::OpReport ReportOf(const Operation& op, Epoch epoch);
-// What its trainer gets, but for the rank. REQUIRES: it has its outcome.
+// Returns what the trainer gets, except the rank. REQUIRES: the operation has its outcome.
 Complete CompleteOf(const Operation& op);
-// That an UpdateView has adopted this view: every rank names it, also one that lives in a later view when it learns of it.
+// Records that an UpdateView has adopted this view. Every rank names it, even one that is in a later view when it
+// learns of it.
 void SetAdopted(const control::View& view, Complete& complete);
 
 }  // namespace ringway::agreement

@@ -50,8 +50,8 @@ class OpFrames {
   void Forget(const Operation& op) { held_.Drop(op.name, ctx_.view().epoch); }
   // Asks for what found no room when it came and has its turn now.
   void RequestResends(Operation& op);
-  // What another rank submitted as this operation. A difference is an agreed outcome: this rank reports it, and every
-  // rank gets the same typed error. Returns whether there is none.
+  // Compares the descriptor that another rank submitted for this operation. A difference is an agreed outcome: this
+  // rank reports it, and every rank gets the same typed error. Returns whether there is none.
   bool CheckDescriptor(Operation& op, const Descriptor& theirs, PeerId from);
 
   // ---- views

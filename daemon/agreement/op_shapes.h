@@ -1,4 +1,4 @@
-// What a submission reads and writes: before it starts, in a view, and of a result that is fetched.
+// The memory that a submission reads and writes: before it starts, in a view, and when its result is fetched.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace ringway::agreement {
 
-// In a world of this size. REQUIRES: the submission has no root, or it is of this rank in its descriptor.
+// Returns the shape in a world of this size. REQUIRES: the submission has no root, or it is of this rank in its
+// descriptor.
 collective::Shape ShapeIn(const Submission& submission, std::uint32_t world_size, Rank self);
 
 // Until it starts.

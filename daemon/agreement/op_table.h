@@ -20,7 +20,7 @@ namespace ringway::agreement {
 
 class OpTable {
  public:
-  // How far ahead of the own submissions another rank's operations may be before it is taken for broken.
+  // Another rank's operations may be so far ahead of the own submissions before it is taken for broken.
   static constexpr std::uint64_t kAheadMax = 4096;
   static constexpr std::uint64_t kBeyondMax = 1 << 20;
 
@@ -42,11 +42,11 @@ class OpTable {
 
   // Number of operations that are not reported. Many more may be reported and still retained.
   std::uint64_t pending() const { return pending_; }
-  // Whether any of these is no UpdateView.
+  // Returns whether any of these is no UpdateView.
   bool moves_data() const { return pending_ > updates_open_; }
-  // Whether an UpdateView is submitted and not reported.
+  // Returns whether an UpdateView is submitted and not reported.
   bool update_is_open() const { return updates_open_ > 0; }
-  // Whether any operation has a codec.
+  // Returns whether any operation has a codec.
   bool any_codec() const { return with_codec_ > 0; }
   // REQUIRES: it has just been.
   void OnReported(const Operation& op);
@@ -57,7 +57,7 @@ class OpTable {
   ChannelSeqs NextSeqs() const;
   // A newcomer starts where the members stand.
   void StartAt(const ChannelSeqs& next);
-  // What is not submitted below these is not submitted any more: all know how it ended.
+  // Skips operations below these that are not submitted: all ranks know how they ended.
   void SkipTo(const ChannelSeqs& next);
 
   bool IsFinished(const OpName& name) const;
@@ -73,7 +73,8 @@ class OpTable {
     std::uint64_t first = 0, last = 0;
   };
   std::vector<Run> FinishedBeyondAll() const;
-  // Whether its next operation would be too far beyond one that is not finished: each takes memory until that one is.
+  // Returns whether its next operation would be too far beyond one that is not finished: each takes memory until that
+  // one is.
   bool IsTooFarBeyond(ChannelId channel) const;
 
   // `peer` says that everything of the channel up to `seq` has an outcome there.
@@ -81,14 +82,14 @@ class OpTable {
   bool Holds(PeerId peer, const Operation& op) const;
   void AddHolder(Operation& op, PeerId peer);
   void MarkDue(const OpName& name) { due_.insert(name); }
-  // When the members are others.
+  // Marks all operations due, because the members have changed.
   void MarkAllDue();
   bool has_due() const { return !due_.empty(); }
   // The first of them, which is not due any more. REQUIRES: has_due().
   OpName TakeDue() { return due_.extract(due_.begin()).value(); }
   // Every contributor of the operation that is still a member holds its outcome.
   bool AllHold(const Operation& op, const View& view) const;
-  // Whether it is reported and all hold it, so that it may be forgotten.
+  // Returns whether it is reported and all hold it, so that it may be forgotten.
   bool IsFinished(const Operation& op, const View& view) const;
   void Forget(const OpName& name);
   std::uint64_t retained_bytes() const { return retained_bytes_; }

@@ -30,11 +30,11 @@ class OpWork {
   OpWork(const OpWork&) = delete;
   OpWork& operator=(const OpWork&) = delete;
 
-  // What an operation has come to with it.
+  // The progress that a slice of work has brought an operation.
   enum class Done : std::uint8_t { kNothing, kComputed, kDelivered };
-  // As far as the slice goes.
+  // Works on the operation until the slice is used up.
   [[nodiscard]] Done Do(Operation& op);
-  // It is done on with the next slice, if anything is left.
+  // The next slice continues with the operation, if any work is left.
   void Keep(const Operation& op);
   void Forget(const OpName& name) { names_.erase(name); }
   void ForgetAll() { names_.clear(); }

@@ -35,7 +35,7 @@ namespace ringway::agreement {
 constexpr Algorithm kFetchedAs = Algorithm::kRing;
 constexpr std::uint32_t kNotAlone = 2;  // world size for executors that only copy
 
-// In this order.
+// An operation passes these stages in this order.
 enum class Stage : std::uint8_t { kQueued, kRunning, kComplete, kDelivering, kReported };
 
 // How an operation ended, the same on every rank.
@@ -47,7 +47,7 @@ struct Outcome {
   Epoch prepared;                    // the agreed minimum
 };
 
-// What keeps an operation from being done as it was submitted: the master decides what becomes of it.
+// Reasons why an operation cannot be done as it was submitted. The master decides what becomes of it.
 struct Obstacles {
   bool cancel = false;  // its trainer has given it up
   std::string mismatch;
@@ -99,7 +99,7 @@ struct Operation {
     return !is_update() && shape.shared && output_bytes() <= plan.small_bytes_max;
   }
   // With a root, or with counts, a rank may have nothing to receive. It is not done before those that it sends to have
-  // said that they do the same operation: so, from neighbour to neighbour, all agree before it is reported anywhere.
+  // said that they do the same operation. Thus all agree, from neighbour to neighbour, before it is reported anywhere.
   // REQUIRES: its attempt is live.
   bool is_computed() const {
     return attempt.executor().complete() && !has_part && obstacles.mismatch.empty() &&
@@ -112,20 +112,20 @@ struct Operation {
     const bool gathered = kind == OpKind::kAllGather || kind == OpKind::kAllGatherV;
     return gathered ? static_cast<std::uint32_t>(outcome.contributors.size()) : 0;
   }
-  // What this rank, `self` of the view that it runs in, and `other` must agree on.
+  // Returns what this rank, `self` of the view that it runs in, and `other` must agree on.
   Descriptor DescriptorWith(Rank self, Rank other) const {
     const Descriptor& descriptor = submission.descriptor;
     const auto& layout = submission.layout;
     if (layout == nullptr || other.value >= layout->counts.size()) return descriptor;  // it runs in no such view
     return collective::DescriptorWith(descriptor, *layout, self, other);
   }
-  // Whether it computes, or fetches, here and now.
+  // Returns whether it computes, or fetches, here and now.
   bool is_running() const { return stage == Stage::kRunning && attempt.live(); }
   bool has_outcome() const { return stage >= Stage::kComplete; }
   bool is_reported() const { return stage == Stage::kReported; }
-  // Whether its result stays here for those who lack it when it is reported.
+  // Returns whether its result stays here for those who lack it when it is reported.
   bool is_retained() const { return !attempt.buffers->trainer_writes_output(); }
-  // Whether the whole result is here: a reported one in its trainer's memory is the trainer's again.
+  // Returns whether the whole result is here: a reported one in its trainer's memory is the trainer's again.
   bool can_be_fetched() const {
     return has_outcome() && outcome.code == Code::kOk && shape.shared && (is_retained() || !is_reported());
   }

@@ -26,8 +26,8 @@ std::int64_t Ms(Duration time) { return time.count() / 1000; }
 
 }  // namespace
 
-// What is known here, or was when the view broke: who has sent READY or any segment of it has submitted it, and who
-// said so in a heartbeat.
+// Uses what is known here, or was when the view broke: a rank has submitted the operation if it has sent READY or any
+// segment of it, or said so in a heartbeat.
 std::string OperationWatch::WaitsFor(const Operation& op) const {
   std::string names;
   for (const PeerId member : ctx_.view().members) {
@@ -62,7 +62,7 @@ bool OperationWatch::AnyMessage(const std::function<bool(const Message&)>& is_so
                      [&](const auto& open) { return is_so(open.second); });
 }
 
-// Whether it waits for the trainer of `other`.
+// Returns whether it waits for the trainer of `other`.
 bool OperationWatch::Needs(const Message& message, PeerId other, const Progress& theirs) {
   return message.other() == other && (message.needs_other() || (theirs.stalls && !message.sends()));
 }
@@ -145,9 +145,9 @@ void OperationWatch::LookAtMessages() {
   }
 }
 
-// Who it is the master finds, from what all say their trainers have submitted; until it asks, everything goes on. Not
-// while somebody may wait for an operation that only needs time: one that all have submitted, or whose result is still
-// on its way to others.
+// Reports that a trainer hangs. The master finds out which, from what all trainers have submitted; until it asks,
+// everything goes on. Blames nobody while an operation only needs time: one that all have submitted, or whose result is
+// still on its way to others.
 void OperationWatch::BlameTheHung() {
   if (ctx_.view().hung == Duration::zero()) return;
   const auto needs_time = [this](const auto& entry) {
@@ -182,7 +182,7 @@ std::string OperationWatch::BlameForOperations() {
   return why;
 }
 
-// Not by a trainer that goes on with something else: it may only listen.
+// A trainer that goes on with something else blames nobody: it may only listen.
 std::string OperationWatch::BlameForMessages() {
   std::string why;
   if (ctx_.now - own_since_ < ctx_.view().hung) return why;

@@ -42,10 +42,10 @@ class OperationWatch {
   // REQUIRES: from a member. `early`: of a later view than this one.
   void Heard(PeerId from, const control::PeerHeartbeat& heartbeat, bool early);
   void Describe(control::PeerHeartbeat& heartbeat) const;
-  // What its trainer waits for by messages.
+  // Fills in the messages that its trainer waits for.
   void Describe(control::MessageWaits& waits) const;
-  // What the trainer submits next, as it is reported to the others: an input of which for the detection time no more
-  // has come counts as not submitted yet.
+  // Returns what the trainer submits next, as reported to the others. An input that has not grown for the detection
+  // time counts as not submitted yet.
   ChannelSeqs SubmittedSeqs() const;
   // The oldest operation or message that has waited for a while, and for whom.
   const std::string& waits() const { return waits_; }

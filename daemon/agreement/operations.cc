@@ -120,7 +120,7 @@ void Operations::Start(Operation& op) {
     op.obstacles.mismatch = room.text();  // worlds do not grow under an operation, unless the master errs
     return ctx_.RequestRecoveryLater("operation " + ToString(op.name) + ": " + op.obstacles.mismatch);
   }
-  // Where the channels stand then: beyond what failed before this rank submitted it, too.
+  // The next sequence numbers lie beyond the operations that failed before this rank submitted them, too.
   if (op.is_update()) op.next_seqs = unsubmitted_.SkipVerdicts(table_.NextSeqs());
   op.attempt.ready_peers.clear();  // not when it stopped: until now it says whom it waited for
   op.algorithm = launcher_.AlgorithmOf(op);
@@ -185,7 +185,7 @@ void Operations::OnComputed(Operation& op) {
   if (op.attempt.live() && !op.attempt.executor().finite()) op.error_bound = std::numeric_limits<double>::infinity();
   if (!op.fetching) {
     const Stamp stamp = op.attempt.executor().stamp();
-    // Else the ranks' stamps may differ.
+    // The ranks' stamps may differ unless this rank has heard from all.
     const bool heard_all = HearsFromAll(op.submission.descriptor.kind) || RINGWAY_MUTANT(kStampOfTheRoot);
     op.outcome = {Code::kOk, "", ctx_.view().epoch, ctx_.view().members, heard_all ? stamp.prepared : Epoch()};
     for (const PeerId member : ctx_.view().members) {
@@ -342,7 +342,7 @@ void Operations::OnReady(PeerId from, const OpName& name, const Descriptor& desc
   }
 }
 
-// With a root others may be done before this rank has submitted it.
+// Others may be done with an operation with a root before this rank has submitted it.
 void Operations::OnDone(PeerId from, const OpName& name) {
   if (Operation* op = table_.Find(name)) {
     table_.AddHolder(*op, from);

@@ -89,7 +89,7 @@ class Operations {
 
  private:
   void Start(Operation& op);
-  // Whether word of it counts before it is submitted here.
+  // Returns whether word of it counts before it is submitted here.
   bool CanComeEarly(const OpName& name) const;
   void StartFetch(Operation& op);
   // Copies and sums of this operation as far as the slice goes; Work does the rest. It may be complete, or reported,

@@ -1,4 +1,5 @@
-// What an operation asks of a view: a root, and the members that its input is laid out for; and who gets READY.
+// The members that an operation needs in a view: its root, and those that its input is laid out for; and who gets
+// READY.
 #pragma once
 
 #include <set>
@@ -10,16 +11,16 @@
 
 namespace ringway::agreement {
 
-// Why the view's members cannot do it; empty: they can.
+// Returns why the view's members cannot do it; "" if they can.
 std::string PartnerLost(const Context& ctx, const Submission& submission);
 
 // The root's rank in the view, and what follows from it. REQUIRES: no partner is lost.
 void FindRoot(const Context& ctx, Operation& op);
 
-// Who gets READY from this rank: those that send to it; with a root also those that it sends to, as they may
-// take another rank for the root and expect nothing. By every schedule data gets from all ranks, or from the root, to
-// all others, or to the root. So where ranks have submitted different descriptors, one of them sends READY to a rank that has
-// submitted another. REQUIRES: its attempt is live.
+// Returns who gets READY from this rank: those that send to it; with a root also those that it sends to, as they may
+// take another rank for the root and expect nothing. Every schedule moves data from all ranks, or from the root, to
+// all others, or to the root. So where ranks have submitted different descriptors, one of them sends READY to a rank
+// that has submitted another. REQUIRES: its attempt is live.
 std::set<PeerId> PartnersOf(const Context& ctx, const Operation& op);
 
 }  // namespace ringway::agreement

@@ -1,11 +1,11 @@
-// What the paths to the other peers carry: measured from the traffic, and from probes while nothing else is to be sent.
-// What is learned goes to the master, which plans with it.
+// Measures the bandwidth of the paths to the other peers, from the traffic, and from probes while nothing else is to be
+// sent. Results go to the master, which plans with them.
 //
 //   samples of traffic --------> estimator --reports--> master
 //   pair stands --> prober --turn--> probe frames --ended--> estimator
 //                   prober <--settled-- estimator
 //
-// Ownership: the Peer's. Whether anything else is to be sent only its owner knows (`may_probe`).
+// Ownership: the Peer's. Only its owner knows whether anything else is to be sent (`may_probe`).
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ class Paths {
  private:
   // `is_news`: not said before.
   void Report(bool is_news = true);
-  // What the operator allows the uplink carries at most, whatever was or will be measured.
+  // Reports the operator's limit as the rate of the uplink, whatever was or will be measured.
   void SayAllowed();
   double AtMostAllowed(double rate) const;
   void Report(std::optional<PeerId> other, double rate, Duration round_trip);

@@ -54,7 +54,7 @@ class Peer::Impl final : private transfer::BufferGuard::Listener,
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  // For each event that carries the time.
+  // Sets the time; each event that carries it begins so.
   Impl& At(TimePoint now) {
     ctx.now = now;
     return *this;
@@ -64,8 +64,8 @@ class Peer::Impl final : private transfer::BufferGuard::Listener,
   void DropLinks(PeerId other);
   control::PeerMessage Heartbeat() const;
   void Handle(PeerId from, const control::PeerMessage& message);
-  // After anything that may have made operations due: replays what came too early, acts on requested recoveries, reports
-  // and forgets, leaves.
+  // After anything that may have made operations due: replays what came too early, acts on requested recoveries,
+  // reports and forgets, leaves.
   void AfterProgress();
   // No operation has anything to do here, nor has a recovery.
   bool MayProbe() const;

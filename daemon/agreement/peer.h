@@ -63,8 +63,8 @@ class Peer {
   // The master's connection is back after a break: what it may have missed is sent again.
   void OnMasterBack(TimePoint now);
 
-  // Whether a connection that says it is `link`, on these terms, and that `who` has proven to have dialled (null:
-  // nobody has to), is wanted; kJoinRefused with the reason if not.
+  // Returns Ok if the connection `link` is wanted on these terms; kJoinRefused with the reason if not. `who` is the
+  // authenticated dialler; null without certificates.
   Status Admit(const LinkId& link, const LinkTerms& terms, const Identity* who) const;
   // The link stands (dialled or accepted). A second link with the same id replaces the first: the shell closes the old
   // one without OnLinkDown.
@@ -86,7 +86,7 @@ class Peer {
   // The trainer died in the middle of copying an input in: leave at once.
   void Abandon(TimePoint now);
 
-  // Whether there are copies or sums to do; Work does a slice of them.
+  // Returns whether there are copies or sums to do; Work does a slice of them.
   bool HasWork() const;
   void Work();
 
@@ -95,8 +95,8 @@ class Peer {
   void NoteWork(TimePoint now);
   void Tick(TimePoint now);
 
-  // What the lanes of pairs with traffic say, now and then; what they show is reported to the master (paths.h). Never
-  // of pairs whose two ends are one host: there is no path to measure.
+  // Takes samples of the lanes of pairs with traffic; the rates that they show are reported to the master (paths.h).
+  // Pairs within one host have no path to measure and are not sampled.
   void OnPathSamples(std::span<const flow::PathSample> samples, TimePoint now);
   // So many lanes to the other are of use here, from now on: more are opened, or those not of use to it either closed.
   void WantLanes(PeerId other, std::uint32_t lanes, TimePoint now);
@@ -114,7 +114,7 @@ class Peer {
   bool EmptyFrame(const LinkId& lane, Outbound& out);
   // Peers for which NextSegment may give something.
   std::vector<PeerId> PeersWithWork() const;
-  // Whether any operation's codec needs `scratch` in NextSegment.
+  // Returns whether any operation's codec needs `scratch` in NextSegment.
   bool NeedsScratch() const;
 
   std::vector<Action> TakeActions();

@@ -58,10 +58,10 @@ class PointToPoint {
   void Tick();
   // Decides what has come, and starts what a new view lets start.
   void Settle();
-  // Whether it moves bytes.
+  // Returns whether it moves bytes.
   bool moves_data() const;
-  // Whether a send is under way that its receiver waits for, or a sender may not have learned how its message ended: a
-  // peer that leaves finishes it.
+  // Returns whether a send is under way that its receiver waits for, or a sender may not have learned how its message
+  // ended: a peer that leaves finishes it.
   bool HasToFinish() const;
 
   // ---- views

@@ -18,7 +18,7 @@
 
 namespace ringway::agreement {
 
-// How far a trainer has submitted.
+// Records how far a trainer has submitted.
 struct Progress {
   ChannelSeqs next;            // operations
   std::uint64_t messages = 0;  // sends and recvs
@@ -32,19 +32,20 @@ class Stragglers {
  public:
   void OnStop(TimePoint now);
   void OnView(const View& view, TimePoint now);
-  // For all ranks: this process did not run for a while, as the others may not have, or they have been blamed.
+  // Restarts the timers of all ranks: this process did not run for a while, as the others may not have, or they have
+  // been blamed.
   void BeginAnew(TimePoint now);
   // A heartbeat, beside this rank's own operations. `awaited`: a message of this rank waits for its end.
   void Heard(PeerId from, Progress theirs, const ChannelSeqs& own, bool awaited, TimePoint now);
-  // Whether all ranks that were heard have submitted it.
+  // Returns whether all ranks that were heard have submitted it.
   bool AllHave(const OpName& op) const;
-  // Whether `rank` has, as far as was heard.
+  // Returns whether `rank` has, as far as was heard.
   bool Has(PeerId rank, const OpName& op) const;
-  // Whether it lags, and its trainer has submitted nothing for at least `limit`.
+  // Returns whether it lags, and its trainer has submitted nothing for at least `limit`.
   bool HoldsUp(PeerId rank, Duration limit, TimePoint now) const;
   // The same, and it has not submitted `op`.
   bool HoldsUp(const OpName& op, PeerId rank, Duration limit, TimePoint now) const;
-  // As far as was heard.
+  // Returns the rank's progress as last reported.
   Progress ProgressOf(PeerId rank) const;
 
  private:

@@ -1,4 +1,4 @@
-// What is known of operations that are not submitted here yet: error verdicts, which end them as soon as they are, and
+// Keeps facts about operations that are not submitted here yet: error verdicts, which end them as soon as they are, and
 // who is ready for them, or done.
 //
 // Verdicts stand in the newest decided view, READYs and DONEs count for the view in force: the next one ends them.

@@ -29,7 +29,7 @@ struct Plan {
   std::uint64_t eager_bytes_max = 4 << 20;
   Duration heartbeat = std::chrono::milliseconds(500);
   Duration detect = std::chrono::milliseconds(3000);
-  // By collective; ascending; beyond the last: a ring.
+  // Rules by collective, in ascending order of size; beyond the last rule the algorithm is the ring.
   std::map<OpKind, std::vector<AlgorithmRule>> algorithms;
 
   // `wire_bytes`: of the whole buffer, encoded.

@@ -3,8 +3,8 @@
 //   outside --Install--> installed --Stop(e >= epoch)--> frozen --Install(epoch > stop)--> installed
 //      any of them --End--> ended
 //
-// While frozen (stop >= epoch) nothing completes, nothing is reported, no DONE or acknowledgement counts. stop only grows,
-// and so does the epoch: Membership, which alone moves this on, installs no other view.
+// While frozen (stop >= epoch) nothing completes, nothing is reported, no DONE or acknowledgement counts. stop only
+// grows, and so does the epoch: Membership, which alone moves this on, installs no other view.
 //
 // Pure.
 #pragma once
@@ -26,13 +26,13 @@ class ViewState {
   bool frozen() const { return stop_ >= view_.epoch; }
   bool ended() const { return ended_; }
   bool running() const { return installed() && (!frozen() || RINGWAY_MUTANT(kCompleteWhileFrozen)) && !ended_; }
-  // Whether the view of this epoch is over, so that nobody needs what belongs to it.
+  // Returns whether the view of this epoch is over, so that nobody needs what belongs to it.
   bool IsOld(Epoch epoch) const {
     if (RINGWAY_MUTANT(kAcceptOldFrames)) return false;
     return epoch < view_.epoch || (epoch <= stop_ && !RINGWAY_MUTANT(kCompleteWhileFrozen));
   }
 
-  // What is planned for before there is a view. REQUIRES: outside.
+  // Sets the plan that holds before there is a view. REQUIRES: outside.
   void SetPlan(Plan plan) { view_.plan = std::move(plan); }
   // Returns the one before.
   View Install(View view) { return std::exchange(view_, std::move(view)); }

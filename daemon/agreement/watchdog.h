@@ -2,10 +2,10 @@
 // view is aborted and its operations start anew. What would have been a hang is a retry, an error in the log and a
 // count.
 //
-// With its heartbeats each rank reports to the others how far its trainer has submitted, and for how long nothing has moved
-// at it. An operation is stuck if every rank has submitted it and for `patience` nothing has moved at any of them. It
-// counts as moving whatever arrives, leaves, is staged, copied, reported, breaks or is repaired; a rank whose trainer is
-// still staging an input says that it moves. A frozen view waits for the master, which is its own matter.
+// With its heartbeats each rank reports to the others how far its trainer has submitted, and for how long nothing has
+// moved at it. An operation is stuck if every rank has submitted it and for `patience` nothing has moved at any of
+// them. It counts as moving whatever arrives, leaves, is staged, copied, reported, breaks or is repaired; a rank whose
+// trainer is still staging an input says that it moves. A frozen view waits for the master, which is its own matter.
 //
 // Each time it barks the patience doubles, and so does that of all who hear of it, until an operation as large
 // succeeds: a network on which nothing arrives in that time gets more of it.
@@ -33,17 +33,17 @@ class Watchdog {
   // Something moved at this rank.
   void Moved(TimePoint now) { moved_ = now; }
   Duration StillFor(TimePoint now) const { return now - moved_; }
-  // What another rank's heartbeat says.
+  // The contents of another rank's heartbeat.
   struct Pulse {
     Duration still{};     // nothing has moved there
     Duration patience{};  // its own
     ChannelSeqs next;     // its next sequence numbers
   };
   void Heard(PeerId from, Pulse pulse);
-  // What was heard belongs to the view before.
+  // Forgets the heartbeats, which belong to the previous view.
   void OnView(TimePoint now);
 
-  // Whether it is time to fire for an operation that this rank waits for.
+  // Returns whether it is time to fire for an operation that this rank waits for.
   bool IsStuck(const OpName& op, std::span<const PeerId> members, PeerId self, TimePoint now) const;
   // At one of so many bytes.
   void Fire(std::uint64_t bytes, TimePoint now);

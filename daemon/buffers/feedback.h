@@ -59,11 +59,11 @@ class FeedbackBuffers final : public OpBuffers {
   };
   FeedbackBuffers(DType dtype, Parts parts) : dtype_(dtype), parts_(std::move(parts)) {}
 
-  // What encodings at this rank took from the sum. Stage begins it, the executor adds to it.
+  // Returns what encodings at this rank took from the sum. Stage begins it, the executor adds to it.
   const std::shared_ptr<ChargedBytes>& loss() const { return parts_.loss; }
   // Another attempt: stages again from the beginning, to the same sum.
   void Restart() { staged_ = 0; }
-  // Nothing is staged any more.
+  // Releases the residual: nothing is staged any more.
   void Release() { parts_.residual = nullptr; }
 
   const std::byte* input() const override { return parts_.sum->data(); }
@@ -95,8 +95,8 @@ class ResidualBook {
  public:
   static constexpr std::size_t kNamesMax = 65536;
 
-  // For an operation of `descriptor` under this name, over `trainers`' input. Another number of elements or dtype than
-  // before begins without a residual. kInvalidArgument: an operation with this name is under way.
+  // Begins an operation of `descriptor` under this name, over `trainers`' input. Another number of elements or dtype
+  // than before begins without a residual. Returns kInvalidArgument if an operation with this name is under way.
   Result<std::shared_ptr<FeedbackBuffers>> Begin(std::uint64_t name, const Descriptor& descriptor,
                                                  std::shared_ptr<OpBuffers> trainers,
                                                  const std::shared_ptr<MemoryShare>& share);

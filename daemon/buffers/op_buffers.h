@@ -31,7 +31,7 @@ class OpBuffers {
   virtual std::uint64_t input_ready() const = 0;
   // The trainer has filled it up to here. Returns false if that is no progress.
   [[nodiscard]] virtual bool Grow(std::uint64_t input_ready) = 0;
-  // Whether Stage would make progress.
+  // Returns whether Stage would make progress.
   virtual bool can_stage() const = 0;
   // Copies on, at most `bytes_max`. Returns the bytes copied.
   virtual std::uint64_t Stage(std::uint64_t bytes_max) = 0;

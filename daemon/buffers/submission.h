@@ -1,4 +1,5 @@
-// What crosses the seam between a session and its peer: an operation that the trainer submits, and what came of it.
+// The values that cross the seam between a session and its peer: an operation that the trainer submits, and its
+// outcome.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ namespace ringway::buffers {
 struct Submission {
   std::uint64_t token = 0;  // the session's own name for it; comes back in Complete
   abi::OpSpec spec{};       // checked
-  // What the ranks must agree on, of the spec. Its schedule and root are set when the operation starts; an all_to_all_v
-  // has one for each pair (collective::DescriptorWith).
+  // The part of the spec that the ranks must agree on. Its schedule and root are set when the operation starts; an
+  // all_to_all_v has one for each pair (collective::DescriptorWith).
   Descriptor descriptor;
   std::shared_ptr<const collective::Layout> layout;  // what each member has of the input (HasCounts); else null
   std::shared_ptr<OpBuffers> buffers;                // never null

@@ -1,5 +1,5 @@
-// Where an operation's segments lie at one rank: in the buffer that all see, or, of an all_to_all_v, in an output cut
-// by what comes from each rank, and an input cut by what goes to each.
+// Finds an operation's segments at one rank: in the buffer that all see, or, for an all_to_all_v, in an output cut by
+// what comes from each rank, and an input cut by what goes to each.
 //
 // Units: elements of the buffer, as in Shape. Pure; nothing changes once it is made.
 #pragma once
@@ -23,7 +23,7 @@ class Cuts {
 
   // The grid of what is received and summed.
   const Grid& grid() const { return grid_; }
-  // Whether what is sent is cut in another way.
+  // Returns whether what is sent is cut in another way.
   bool has_sends() const { return sends_.has_value(); }
   // The range of the rank's own contribution to the segment, in its input.
   Range OwnRange(std::uint32_t chunk, std::uint32_t segment) const {
@@ -32,7 +32,7 @@ class Cuts {
   std::uint32_t SegmentsOf(const Departure& departure) const {
     return sends_ ? sends_->Segments(departure.to.value) : grid_.Segments(departure.chunk);
   }
-  // What the departure's segment is made of.
+  // Returns the elements that the departure's segment is made of.
   Range SentRange(const Departure& departure, std::uint32_t segment) const;
 
  private:

@@ -104,7 +104,7 @@ void Executor::QueueInputs() {
   }
   std::stable_sort(unstaged_departures_.begin(), unstaged_departures_.end(),
                    [](const auto& a, const auto& b) { return a.input_bytes < b.input_bytes; });
-  // What nothing arrives for begins by itself.
+  // Sums for which nothing arrives begin by themselves.
   for (std::uint32_t i = 0; i < schedule_.sums.size(); ++i) {
     const Sum& sum = schedule_.sums[i];
     if (sum.order.size() > 1) continue;
@@ -154,7 +154,7 @@ Result<Executor::Claim> Executor::Take(const SegmentHeader& header, Rank from) {
   return claim;
 }
 
-// Nothing but this arrival can move the sum on then. The own input has its turn at the first arrival at the latest.
+// Only this arrival can advance the sum then. The own input has its turn at the first arrival at the latest.
 bool Executor::IsItsTurn(std::uint32_t arrival, std::uint32_t segment) {
   const std::uint16_t chunk = schedule_.arrivals[arrival].chunk;
   const Sum& sum = schedule_.sums[chunks_[chunk].sum];
@@ -234,12 +234,12 @@ void Executor::RequestResend(std::uint32_t arrival, std::uint32_t segment) {
   resends_.push_back({.from = wanted.from, .step = wanted.step, .chunk = wanted.chunk, .segment = segment});
 }
 
-// The first into the output as it came, or, where the own input follows and is staged, both in one pass.
+// The first value is decoded into the output; if the own input follows and is staged, both are added in one pass.
 void Executor::AddNext(const Sum& sum, SegmentState& state, const Range& range, std::span<const std::byte> payload) {
   const Descriptor& d = options_.descriptor;
   const std::uint32_t place = state.next++;
   const bool first = place == 0;
-  // In one pass the own value is on the left, which several ranks that add up must not differ in.
+  // One pass puts the own value on the left; ranks that all compute the sum must not differ in the order of operands.
   const bool own_follows = first && sum.order[1] == Sum::kOwn && !schedule_.everyone_sums;
   if (own_follows && InputBytesNeeded(range) <= input_ready_) {
     kernels::DecodeReduce(d.codec, d.dtype, d.op, OutputAt(range), InputAt(range), payload.data(), range.count,
@@ -389,7 +389,7 @@ void Executor::Resend(Rank to, std::uint16_t step, std::uint16_t chunk, std::uin
   if (WasReady(ready)) Requeue(ready);
 }
 
-// What was not, nobody can have lost.
+// A segment that was never ready cannot have been lost.
 bool Executor::WasReady(const Ready& ready) const {
   const Departure& departure = schedule_.departures[ready.departure];
   if (departure.source == Source::kInput) return InputBytesNeeded(RangeOf(ready)) <= input_ready_;

@@ -7,16 +7,16 @@
 //   position of an arrival:  empty --Take--> claimed --Accept--> done
 //                              ^  ^---------Release (lane lost, checksum failed)
 //                              |
-//                              +--requested again, at its turn-- refused <--Take (no room to put it into the reorder buffer)
+//                              +--requested again, at its turn-- refused <--Take (the reorder buffer is full)
 //
 // A departure's segment becomes ready when its source is there: the input staged that far, the sum made of all that
 // belongs to it, or the chunk finished (cut-through: segment by segment). Finished chunks are encoded from the output:
 // Q(D(codes)) == codes makes that the same as forwarding the codes.
 //
-// A sum takes its values in the schedule's order. What arrives before its turn is put into the reorder buffer: with a ring nothing,
-// else ReorderBytesMax() at most, and no more than `memory` has room for over all operations. What finds no room is not
-// read; when its turn has come its sender is asked to resend it (TakeResends), and then it needs none. So nothing waits
-// for room, whatever the order in which segments arrive.
+// A sum takes its values in the schedule's order. What arrives before its turn is put into the reorder buffer: with a
+// ring nothing, else ReorderBytesMax() at most, and no more than `memory` has room for over all operations. What finds
+// no room is not read; when its turn has come its sender is asked to resend it (TakeResends), and then it needs none.
+// Nothing waits for room, whatever the order in which segments arrive.
 //
 // Long work is done in slices: what InputReady makes possible is left to Work.
 #pragma once
@@ -118,7 +118,7 @@ class Executor {
   // A popped segment that was lost on its way. What was lost was not consumed, so its source still holds it. Ignored
   // if it was, whoever says otherwise.
   void Requeue(const Ready& ready);
-  // Whether it was part of a sum of which the finished value has begun to come: its source may be overwritten.
+  // Returns whether it was part of a sum of which the finished value has begun to come: its source may be overwritten.
   bool IsConsumed(const Ready& ready) const;
   // Encoded size of the segment that PopReady(to) would give, if there is one.
   std::optional<std::uint32_t> NextBytes(Rank to) const;
@@ -139,7 +139,7 @@ class Executor {
   // to be sent instead of it.
   Encoded Encode(const Ready& ready, std::span<std::byte> scratch, const std::byte* copy = nullptr);
 
-  // What a popped segment is made of: elements of the input, or else of the output.
+  // Returns the elements of a popped segment: those of the input, or else of the output.
   std::span<const std::byte> SourceOf(const Ready& ready) const;
   Range RangeOf(const Ready& ready) const {
     return cuts_.SentRange(schedule_.departures[ready.departure], ready.segment);
@@ -150,7 +150,7 @@ class Executor {
   bool SendsInput(const Ready& ready) const { return schedule_.departures[ready.departure].source == Source::kInput; }
   // The hash that a popped segment would be sent with, were it made now.
   std::uint64_t HashNow(const Ready& ready) const;
-  // Where a finished segment goes that is claimed.
+  // Returns where the finished segment of a claim goes.
   std::span<const std::byte> TargetOf(const Claim& claim) const;
   // REQUIRES: complete().
   ResultSeal Seal() const;
@@ -159,7 +159,7 @@ class Executor {
   bool complete() const {
     return open_segments_ == 0 && input_ready_ == input_bytes_ && (!alone() || copied_ == input_bytes_);
   }
-  // Whether no element of the result that a lossy codec encoded is an infinity or a NaN. REQUIRES: complete().
+  // Returns whether no element of the result that a lossy codec encoded is an infinity or a NaN. REQUIRES: complete().
   bool finite() const { return finite_; }
   // Min over all contributors. REQUIRES: complete().
   Stamp stamp() const { return stamp_; }
@@ -218,7 +218,7 @@ class Executor {
   bool Advance(const SumSegment& at, const Payload& fresh);
   void AddNext(const Sum& sum, SegmentState& state, const Range& range, std::span<const std::byte> payload);
   bool AddOwn(const SumSegment& at, SegmentState& state, const Range& range);
-  // Nothing of an all_to_all_v is sent that is also received, or summed.
+  // Returns null for an all_to_all_v, which sends nothing that it also receives or sums.
   SegmentState* StateOf(const Ready& ready);
   bool WasReady(const Ready& ready) const;
   void AwaitInput(const SumSegment& at);
@@ -252,7 +252,7 @@ class Executor {
     return {.a = place == 1 ? ScaleOf(sum.order[0]) : 1, .b = ScaleOf(sum.order[place])};
   }
   void Finish(const SumSegment& at, const Range& range);
-  // What a value of this range that is sent on is rounded by.
+  // Returns the dither that rounds a value of this range when it is sent on.
   kernels::Dither DitherOf(const Range& range, bool finishes) const;
   std::uint32_t EncodedBytesOf(std::uint32_t chunk, std::uint32_t segment) const {
     const Descriptor& d = options_.descriptor;
@@ -288,7 +288,7 @@ class Executor {
   std::vector<std::vector<Position>> positions_;       // by arrival, segment
   std::vector<SegmentState> segments_;
   std::map<Rank, ReadyQueue> ready_;
-  // What waits for more of the input, by the bytes that it needs.
+  // Departures that wait for more of the input, by the bytes that they need.
   std::vector<UnstagedDeparture> unstaged_departures_;  // ascending, all there are
   std::size_t staged_departures_ = 0;                   // so many of them do not wait any more
   std::vector<UnstagedSum> unstaged_sums_;              // a heap

@@ -1,5 +1,6 @@
-// What encoding takes from a sum at one rank, for error feedback (daemon/buffers/feedback.h): an element for each of
-// the rank's input. Every element is either sent on by a rank, as its input or as the sum so far, or finished by it.
+// The residual that encoding takes from a sum at one rank, for error feedback (daemon/buffers/feedback.h), with an
+// element for each of the rank's input. Every element is either sent on by a rank, as its input or as the sum so far,
+// or finished by it.
 //
 //   sent on    value - what the others decode of it; of a scaled partial sum in units of contributions
 //   finished   value - what all adopt; of an average as many times that as there are contributors. Where all finish the

@@ -42,7 +42,7 @@ class HostFlow {
   // `share`: see RateLimit.
   explicit HostFlow(std::uint32_t share = kShareDefault) : share_(share), uplink_(share) {}
 
-  // What the operator lets this host send to others, in bytes per second; 0: any.
+  // Sets the operator's limit on what this host sends to others, in bytes per second; 0 means none.
   void SetAllowed(double allowed) { uplink_share_.SetAllowed(allowed); }
 
   // A path without a sample at a tick counts as not backlogged.
@@ -52,13 +52,13 @@ class HostFlow {
   double rate(const PathKey& path) const;
   // Likewise, but the uplink's limit if the path has none and is not nearby.
   double limit(const PathKey& path) const;
-  // Also true for a path that was never sampled.
+  // Returns true for a path that was never sampled, too.
   bool IsNearby(const PathKey& path) const;
-  // How long the path's next segment has to wait for the uplink's rate; 0: it may be sent.
+  // Returns how long the path's next segment has to wait for the uplink's rate; 0 if it may be sent.
   Duration Wait(const PathKey& path, TimePoint now);
   // `bypasses`: small-lane traffic, which is charged to the rate but did not wait.
   void OnSent(const PathKey& path, double bytes, bool bypasses, TimePoint now);
-  // By TCP on any of the path's lanes.
+  // TCP has retransmitted `bytes` on any of the path's lanes.
   void OnResent(const PathKey& path, double bytes);
   // A segment too large for small lanes was sent on any path of this peer. IsQuiet: none was for 500 ms.
   void OnLargeSegment(PeerId self, TimePoint now) { large_segments_[self] = now; }
@@ -115,7 +115,7 @@ class HostFlow {
     Judged judged;
   };
 
-  // Whether the uplink's rate does not hold for it.
+  // Returns whether the uplink's rate does not hold for it.
   bool IsFree(const PathKey& path) const { return uplink_share_.allowed() <= 0 && IsNearby(path); }
   static bool IsNearby(const PathSample& sample);
   static bool IsPaced(const PathSample& sample);

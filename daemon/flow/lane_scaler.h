@@ -1,8 +1,9 @@
-// How many of a pair's lanes carry large segments. Pure.
+// Decides how many of a pair's lanes carry large segments. Pure.
 //
-// Few while few fill the path, for unpaced lanes overdrive it together. More where each is window- or loss-limited, or
-// where the pair is paced (token_bucket.h): then more do no harm, and one stalled lane matters less. Not more where
-// unpaced lanes wait in a long queue (rate_limit.h): what more would gain there, others lose.
+// Few lanes are used while few fill the path, for unpaced lanes overdrive it together. More are used where each is
+// window- or loss-limited, or where the pair is paced (token_bucket.h): then more do no harm, and one stalled lane
+// matters less. No lanes are added where unpaced lanes wait in a long queue (rate_limit.h): what they would gain there,
+// others would lose.
 //
 //   settled --rate is steady--> trial: half as many more (twice as many after one that gained 25%, or where over 0.5%
 //                                 was retransmitted: lanes that random losses bound are many, and their rate varies);
@@ -51,7 +52,7 @@ class LaneScaler {
 
   // Large lanes to use, at most; fewer may be up.
   std::size_t used() const { return paced_ ? std::max(used_, kPaced) : used_; }
-  // Whether more lanes would carry little more, as far as is known: they have been tried, or there are none.
+  // Returns whether more lanes would carry little more, as far as is known: they have been tried, or there are none.
   bool is_enough() const { return enough_; }
   // Large lanes to have open.
   std::size_t wanted(TimePoint now) const;

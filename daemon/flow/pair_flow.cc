@@ -36,7 +36,7 @@ std::size_t LargeLanesUp(std::span<const LaneState> lanes) {
       std::count_if(lanes.begin(), lanes.end(), [](const LaneState& lane) { return lane.up && lane.every_size; }));
 }
 
-// Whether all large lanes in use are busy, and there is one.
+// Returns whether there are large lanes in use and all of them are busy.
 template <typename IsBusy>
 bool AreAll(std::span<const LaneState> lanes, std::size_t large, const IsBusy& is_busy) {
   std::size_t idle = 0;
@@ -47,7 +47,7 @@ bool AreAll(std::span<const LaneState> lanes, std::size_t large, const IsBusy& i
   return idle == 0 && busy > 0;
 }
 
-// Whether a lane that carries large segments has unsent bytes.
+// Returns whether a lane that carries large segments has unsent bytes.
 bool IsAnyUnsent(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic) {
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     if (lanes[i].up && lanes[i].every_size && traffic[i].unsent) return true;
@@ -80,7 +80,7 @@ std::vector<LaneAllowance> AllowancesOf(std::span<const LaneTraffic> traffic) {
   return out;
 }
 
-// By lane; left at 0 (not known) for all but the large lanes in use.
+// Returns the rates by lane; 0 (not known) for all but the large lanes in use.
 std::vector<LaneRate> RatesOf(std::span<const LaneState> lanes, std::size_t large,
                               std::span<const LaneTraffic> traffic) {
   std::vector<LaneRate> out(lanes.size());

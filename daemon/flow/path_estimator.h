@@ -18,8 +18,8 @@
 // measurements, then an EWMA of weight 1/8: ACKs queued behind data arrive in bursts and lanes restart between two
 // operations, so that one window is off by up to a third.
 //
-// Not seen: bottlenecks shared with pairs of other peers (a receiver's downlink, a site's uplink), and groups of one
-// daemon do not know of each other.
+// It does not see bottlenecks shared with pairs of other peers (a receiver's downlink, a site's uplink), and groups of
+// one daemon do not know of each other.
 #pragma once
 
 #include <cstdint>
@@ -81,13 +81,13 @@ class PathEstimator {
   // A probe has ended. Where there is no estimate yet, the best lower bound becomes it: the path's after a probe of one
   // pair, the uplink's after a probe of several.
   void OnProbed(const std::set<PeerId>& others);
-  // Whether the rate of these, which have been sent to alone since their probe began, rises no more.
+  // Returns whether the rate of these, which have been sent to alone since their probe began, rises no more.
   bool IsFlat(const std::set<PeerId>& probed) const;
   // A probe of these begins: what it shows counts as much as all that was measured before.
   void OnProbeBegins(const std::set<PeerId>& others);
   // A rate measured before, of the path or of the uplink, where none is known yet.
   void Recall(std::optional<PeerId> other, double rate);
-  // What a probe of another peer of this host has shown, instead of what is known.
+  // Adopts the rate that a probe of another peer of this host has shown.
   void Adopt(PeerId other, double rate);
   // 0: not known.
   double RateOf(PeerId other) const;

@@ -65,7 +65,7 @@ class ProbeBook {
   // Created when it is first asked for; then the one longest unasked for is forgotten if there are too many.
   Host& At(const std::string& host);
   Uplink& uplink() { return uplink_; }
-  // What the operator lets this host send to others, in bytes per second; 0: any.
+  // Sets the operator's limit on what this host sends to others, in bytes per second; 0 means none.
   void SetAllowed(double allowed) { allowed_ = allowed; }
   double allowed() const { return allowed_; }
   void Learn(const std::string& host, double rate);

@@ -204,7 +204,7 @@ Prober::Ended Prober::Tick(TimePoint now, bool may_send) {
   } else if (together_ && now >= kept_until_) {
     EndGathering(now);
   }
-  // Only if allowed for two ticks: not in every short pause between operations.
+  // Probing starts only after two ticks in which it was allowed, so not in every short pause between operations.
   if (turn_.empty() && might && may_send) AskDue(now);
   return ended;
 }
@@ -253,7 +253,7 @@ Prober::Ended Prober::Conclude(TimePoint now) {
   return ended;
 }
 
-// Also releases grants that were being collected.
+// Ends the turn, and releases grants that were being collected.
 void Prober::EndTurn() {
   stopped_.clear();
   for (const std::set<PeerId>& held : {std::exchange(turn_, {}), std::exchange(kept_, {})}) {

@@ -14,10 +14,10 @@
 //   all at once  when none is due any more, and again when there are twice as many; shows the uplink, which may carry
 //                more than any one path
 //
-// Only the paths that a plan could change by: all while there are at most four other hosts; of more those to the
-// neighbours on the view's rings, and the rest once one of these carries less than the uplink, so that it is worth to
-// go around it. What is known of a host, when it is due, and its bytes a day are in the ProbeBook that all peers of a
-// host share.
+// Only paths that could change a plan are probed: all of them while there are at most four other hosts. With more hosts
+// these are the paths to the neighbours on the view's rings, and the rest once one of these carries less than the
+// uplink, so that it is worth to go around it. What is known of a host, when it is due, and its bytes a day are in the
+// ProbeBook that all peers of a host share.
 //
 // To probe all at once, one peer of each host is asked for a grant at the same time; after 5 s the turn begins with
 // those that have granted, if they are half of all; else it is put off with exponential backoff (15 s, 30 s, 1 min,
@@ -71,10 +71,10 @@ class Prober {
   void SetUsed(std::set<PeerId> used) { used_ = std::move(used); }
   // The path's route has changed: probe it again.
   void Again(PeerId other);
-  // What was measured of the path to it, or of the uplink. RateTo: 0 if it is not known.
+  // The measured rate of the path to `other`, or of the uplink. RateTo returns 0 if it is not known.
   void Learn(std::optional<PeerId> other, double rate);
   double RateTo(std::optional<PeerId> other) const;
-  // What probes of other peers of this host have shown since the last call.
+  // Returns the rates that probes of other peers of this host have shown since the last call.
   std::map<PeerId, double> TakeProbed();
   // A message of another peer's Prober.
   void On(PeerId from, Step step, TimePoint now);
@@ -130,7 +130,7 @@ class Prober {
   void BeginTurn(std::set<PeerId> others);
   Ended Conclude(TimePoint now);
   void EndTurn();
-  // What was gathered has to do, or is put off.
+  // Begins the turn with the grants that were gathered, or puts it off.
   void EndGathering(TimePoint now);
   void AskDue(TimePoint now);
   void AskEach(TimePoint now);
@@ -138,7 +138,7 @@ class Prober {
   Hosts HostsToProbe() const;
   // Those that a plan could change by.
   Hosts WorthProbing() const;
-  // Whether the day's bytes are enough for a probe.
+  // Returns whether the day's bytes are enough for a probe.
   bool IsWorthwhile(const Target& target, TimePoint now);
   bool IsDue(const Target& target, TimePoint now);
   // The part of the probed peer.

@@ -53,13 +53,13 @@
 
 namespace ringway::flow {
 
-// What the lanes are given, and what arrives of it: EWMAs.
+// EWMAs of the rate that the lanes are given, and of the rate that arrives.
 class Arrivals {
  public:
   // Bytes per second.
   void Add(double given, double delivered);
   void Reset(double rate) { given_ = delivered_ = rate; }
-  // What arrives of what is given.
+  // Returns the delivered part of what is given.
   double share() const;
   bool FallsShort() const;
 
@@ -126,7 +126,7 @@ class RateLimit {
   };
 
   void Judge(const Window& window);
-  // Not backlogged. Cuts the limit back to just above c: a raise that was not used is not kept.
+  // The path is not backlogged. Cuts the limit back to just above c: a raise that was not used is not kept.
   void Rest();
   // While there is no limit: an initial one, which is known to pass. It is raised to the delivery rate if that is
   // higher; it grows by 25% a pace-limited window if over 70% is delivered, under 10% is lost, and 5% more is delivered
@@ -134,7 +134,7 @@ class RateLimit {
   // two windows in a row with a long queue in which under 0.9 arrives of what was given a window before.
   void Assume(double limit);
   bool assumed() const { return assumed_; }
-  // Whether there is a limit that was measured, not assumed.
+  // Returns whether there is a limit that was measured, not assumed.
   bool known() const { return limit_ > 0 && !assumed_; }
   // c in bytes per second; 0: unknown.
   double carries() const { return carries_; }
@@ -144,11 +144,11 @@ class RateLimit {
  private:
   bool IsQueue(const Window& window) const;
   bool IsLongQueue(const Window& window) const;
-  // As far as is known.
+  // Returns whether the lanes, as far as is known, were the bottleneck.
   static bool IsBoundByLanes(const Window& window);
   bool IsOverdriven(const Window& window);
   void JudgeAssumed(const Window& window, bool overdriven);
-  // Whether less is lost since the limit was lowered, so that the losses were ours.
+  // Returns whether less is lost since the limit was lowered, so that the losses were ours.
   bool HasHelped(const Window& window) const;
   void Lower(double carries, const Window& window);
   void Raise(const Window& window);

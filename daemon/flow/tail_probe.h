@@ -1,4 +1,4 @@
-// When an idle lane sends empty frames after its last segment, as a tail loss probe. Pure.
+// Decides when an idle lane sends empty frames after its last segment, as a tail loss probe. Pure.
 //
 // TCP detects a loss by what arrives after it. Nothing arrives after the last packet, so its loss shows only at a
 // timer: after two round trips, and 200 ms more for a lone packet. A ring waits for each of those. Up to three empty
@@ -25,13 +25,13 @@ class TailProbe {
   }
   // At a tick: returns whether to look at the lane now.
   bool TakeTurn() { return frames_left_ > 0 && !std::exchange(fresh_, false); }
-  // With what the look showed; returns whether to send an empty frame now.
+  // Takes what the look showed; returns whether to send an empty frame now.
   bool OnLooked(bool unsent, bool unacknowledged) {
     if (unsent) return false;
     frames_left_ = unacknowledged ? frames_left_ - 1 : 0;
     return unacknowledged;
   }
-  // Whether another tick is needed.
+  // Returns whether another tick is needed.
   bool pending() const { return frames_left_ > 0; }
 
  private:

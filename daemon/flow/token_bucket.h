@@ -17,7 +17,7 @@ class TokenBucket {
   void SetRate(double rate);
   double rate() const { return rate_; }
 
-  // How long the next segment has to wait; 0: it may be sent.
+  // Returns how long the next segment has to wait; 0 if it may be sent.
   Duration Wait(TimePoint now);
   void OnSent(double bytes);
   // Charges retransmissions of TCP, as a debt of at most 100 ms, so new segments are never held for long.
@@ -29,10 +29,10 @@ class TokenBucket {
   TimePoint filled_{};
 };
 
-// Whether a sender is pace-limited: adds up the time that it had to wait.
+// Decides whether a sender is pace-limited, by the time that it had to wait.
 class WaitMeter {
  public:
-  // What Wait returned for the next segment.
+  // `wait` is what Wait returned for the next segment.
   void Add(Duration wait, TimePoint now);
   // Returns whether segments waited for over half of the time since the last call.
   bool TakeHeld(TimePoint now);

@@ -38,7 +38,7 @@ class UplinkShare {
   void SetAllowed(double allowed);
   double allowed() const { return allowed_; }
 
-  // How long the pair's next segment has to wait; 0: it may be sent.
+  // Returns how long the pair's next segment has to wait; 0 if it may be sent.
   Duration Wait(const PathKey& pair, TimePoint now);
   void OnSent(const PathKey& pair, double bytes, TimePoint now);
   // Small-lane traffic: charged to the rate; a pair that sends nothing else counts as idle.

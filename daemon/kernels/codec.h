@@ -57,8 +57,8 @@
 
 namespace ringway::kernels {
 
-// What rounds at random: a seed, and where in the buffer the first element is. Without, and of an encoding that is not
-// stochastic, all rounding is to nearest even.
+// The input of stochastic rounding: a seed, and where in the buffer the first element is. Without it, or if the
+// encoding is not stochastic, all rounding is to nearest even.
 struct Dither {
   std::uint64_t seed = 0;
   std::uint64_t first = 0;
@@ -78,7 +78,7 @@ void Requantize(const Encoding& encoding, DType dtype, void* values, std::size_t
 void DecodeReduce(const Encoding& encoding, DType dtype, ReduceOp op, void* dst, const void* a, const void* wire,
                   std::size_t count, const Scales& scales = {});
 
-// For tests: on one instruction set. REQUIRES: IsAvailable(isa).
+// Tests use it: encodes on one instruction set. REQUIRES: IsAvailable(isa).
 void EncodeOn(Isa isa, const Encoding& encoding, DType dtype, void* wire, const void* values, std::size_t count,
               const Dither* dither = nullptr);
 void DecodeOn(Isa isa, const Encoding& encoding, DType dtype, void* values, const void* wire, std::size_t count);

@@ -1,7 +1,7 @@
 // The arithmetic of the codecs, one element at a time: the one definition, which every instruction set compiles, and
 // nvcc, too. codec.h says it in words.
 //
-// What elements.h says of itself holds here: no branches on values, no calls into libraries, internal linkage.
+// The rules of elements.h hold here: no branches on values, no calls into libraries, internal linkage.
 #pragma once
 
 #include <ringway/types.h>
@@ -43,17 +43,17 @@ RINGWAY_KERNEL inline std::uint32_t SeedOf(std::uint64_t seed, std::uint64_t fir
   return static_cast<std::uint32_t>((z ^ (z >> 31)) >> 32);
 }
 
-// In (-1/2, 1/2), an odd multiple of 2^-16: added to an integer below 256 in magnitude it is exact and changes nothing
-// when the sum is rounded to nearest.
+// Returns a number in (-1/2, 1/2), an odd multiple of 2^-16: added to an integer below 256 in magnitude it is exact and
+// changes nothing when the sum is rounded to nearest.
 RINGWAY_KERNEL inline float DitherOf(std::uint32_t random) {
   return static_cast<float>(static_cast<std::int32_t>(random >> 17) * 2 + 1) * 0x1p-16f - 0.5f;
 }
 
-// What is added to a number in units of the code's step before it is rounded to nearest.
+// The term that is added to a number, in units of the code's step, before it is rounded to nearest.
 struct ToNearest {
   static constexpr bool kIsRandom = false;
   RINGWAY_KERNEL float Dither(std::size_t) const { return 0.0f; }
-  // What is added to a significand of which `shift` bits are dropped.
+  // Returns the term that is added to a significand of which `shift` bits are dropped.
   RINGWAY_KERNEL std::uint32_t Carry(std::size_t, std::uint32_t bits, int shift) const {
     return (1U << (shift - 1)) - 1 + ((bits >> shift) & 1);
   }
@@ -97,8 +97,8 @@ struct Symmetric {
   RINGWAY_KERNEL static void WriteFlushed(unsigned char* header) { Store<std::uint32_t>(header, 0, 0); }
   RINGWAY_KERNEL static void WriteNan(unsigned char* header) { Store<std::uint32_t>(header, 0, kNanBits); }
 
-  // To nearest the clamp changes nothing: |x / scale| < kTop + 1/2. A dither could carry it further where the scale is
-  // capped.
+  // With rounding to nearest the clamp changes nothing: |x / scale| < kTop + 1/2. A dither could carry it further where
+  // the scale is capped.
   template <class R>
   RINGWAY_KERNEL std::uint8_t Code(float x, std::size_t i, const R& rounding, float m) const {
     const float dither = BitCast<float>(BitCast<std::uint32_t>(x) & kMagnitudeBits) == m ? 0.0f : rounding.Dither(i);
@@ -108,8 +108,8 @@ struct Symmetric {
     return static_cast<std::uint8_t>(BitCast<std::uint32_t>(from + kRounder));
   }
 
-  // Whether neighbouring codes decode to different elements, of a dtype with this least number. Its last place never
-  // hides a code: there are 127 at most.
+  // Returns whether neighbouring codes decode to different elements of a dtype with this least number. Its last place
+  // never hides a code: there are 127 at most.
   RINGWAY_KERNEL bool IsCoarserThan(float, float least) const { return scale >= least; }
 
   // Returns whether the header is of numbers. One unsigned comparison catches NaN, infinity and every negative scale.
@@ -166,7 +166,7 @@ struct MinMax {
     return static_cast<std::uint8_t>(BitCast<std::uint32_t>((steps < kSteps ? steps : kSteps) + kRounder));
   }
 
-  // As above; `ulp`: the dtype's last place, of a number in [1, 2).
+  // The same; `ulp` is the dtype's last place of a number in [1, 2).
   RINGWAY_KERNEL bool IsCoarserThan(float ulp, float least) const {
     const std::uint32_t below = BitCast<std::uint32_t>(low) & kInfinityBits;
     const std::uint32_t above = BitCast<std::uint32_t>(high) & kInfinityBits;
@@ -273,8 +273,8 @@ struct Fp8 {
   }
 };
 
-// What is dropped of a significand is rounded by random bits instead. What is past the largest finite number,
-// infinities and NaN are narrowed as ever.
+// Random bits round the dropped part of a significand. Numbers past the largest finite one, infinities and NaN are
+// narrowed as usual.
 RINGWAY_KERNEL inline BF16::Bits NarrowAtRandom(BF16, std::uint32_t bits, std::size_t i, const Stochastic& rounding) {
   const std::uint32_t rounded = bits + rounding.Carry(i, bits, 16);
   return (bits & kMagnitudeBits) <= 0x7f7f0000 ? static_cast<BF16::Bits>(rounded >> 16)

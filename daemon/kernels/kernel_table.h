@@ -20,13 +20,13 @@ using ScaledSumFn = void (*)(void* dst, const void* a, const void* b, std::size_
 using FinalizeFn = void (*)(void* dst, std::size_t count, double divisor);
 using AreFiniteFn = bool (*)(const void* values, std::size_t count);
 
-// For error feedback; null but for floats up to f32.
+// The functions of error feedback; null except for floats up to f32.
 struct FeedbackFns {
   void (*add)(void* sum, float* loss, const void* x, const float* residual, std::size_t count) = nullptr;
   void (*note)(float* loss, const void* value, const void* decoded, std::size_t count, float factor) = nullptr;
 };
 
-// What codecs have to know of the dtype.
+// The limits of the dtype that codecs need.
 struct DTypeLimits {
   std::uint32_t fp8_largest = 0;  // bits, as f32: 1.75 times its greatest power of two
   float ulp = 0;                  // of a number in [1, 2)
@@ -38,7 +38,7 @@ constexpr DTypeLimits LimitsOf(DType dtype) {
   return {0x7f600000, dtype == DType::kBF16 ? 0x1p-7f : 0x1p-23f, 0.0f};
 }
 
-// What an encoding says to a codec's loops.
+// The parameters of an encoding for a codec's loops.
 struct EncodeJob {
   std::size_t block = 0;      // elements; 0: the codec has no blocks
   std::size_t run_bytes = 0;  // of kBlockMax elements on the wire

@@ -22,7 +22,7 @@
 
 namespace ringway::kernels {
 
-// What kAvg multiplies its operands by: AverageScale for a contribution, 1 for a partial sum.
+// The factors of kAvg's operands: AverageScale for a contribution, 1 for a partial sum.
 struct Scales {
   double a = 1;
   double b = 1;
@@ -36,14 +36,15 @@ double AverageScale(std::uint32_t contributors);
 void Reduce(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count,
             const Scales& scales = {});
 
-// Whether no element is an infinity or a NaN.
+// Returns whether no element is an infinity or a NaN.
 bool AreFinite(DType dtype, const void* values, std::size_t count);
 
 // dst[i] = dst[i] / (contributors * AverageScale(contributors)), for kAvg on floating types; nothing for every other
 // op. f16/bf16 divide in f32 and round. REQUIRES: contributors >= 1.
 void Finalize(DType dtype, ReduceOp op, void* dst, std::size_t count, std::uint32_t contributors);
 
-// For error feedback, in f32 whatever the dtype; what is not finite counts as 0. REQUIRES: dtype is f16, bf16 or f32.
+// Error feedback computes in f32 whatever the dtype; what is not finite counts as 0. REQUIRES: dtype is f16, bf16 or
+// f32.
 //   AddResidual    sum[i] = x[i] + residual[i], rounded to the dtype; loss[i] = what the rounding took
 //   NoteResidual   loss[i] += (value[i] - decoded[i]) * factor
 void AddResidual(DType dtype, void* sum, float* loss, const void* x, const float* residual, std::size_t count);
@@ -54,7 +55,7 @@ enum class Isa : std::uint8_t { kScalar = 0, kAvx2, kAvx512 };
 const char* NameOf(Isa isa);
 bool IsAvailable(Isa isa);
 Isa ActiveIsa();
-// For tests: the same as Reduce on one instruction set. REQUIRES: IsAvailable(isa).
+// Tests use it: the same as Reduce on one instruction set. REQUIRES: IsAvailable(isa).
 void ReduceOn(Isa isa, DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count,
               const Scales& scales = {});
 bool AreFiniteOn(Isa isa, DType dtype, const void* values, std::size_t count);

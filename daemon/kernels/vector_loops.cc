@@ -130,7 +130,7 @@ using I32 = Integer<std::int32_t, std::uint32_t>;
 using U64 = Integer<std::uint64_t, std::uint64_t>;
 using I64 = Integer<std::int64_t, std::uint64_t>;
 
-// In the order of ReduceOp; avg sums, of floats what is scaled already.
+// The order is that of ReduceOp. Average sums; floats are scaled already.
 template <class E>
 constexpr ReduceRow kRow = {ReduceLoop<E, Sum>, ReduceLoop<E, Sum>, ReduceLoop<E, Prod>, ReduceLoop<E, Min>,
                             ReduceLoop<E, Max>};
@@ -138,7 +138,7 @@ template <>
 constexpr ReduceRow kRow<F16> = {ReduceF16<Sum>, ReduceF16<Sum>, ReduceF16<Prod>, ReduceLoop<F16, Min>,
                                  ReduceLoop<F16, Max>};
 
-// In the order of DType.
+// The order is that of DType.
 constexpr KernelTable kTable = {
     .reduce = {kRow<U8>, kRow<I8>, kRow<U16>, kRow<I16>, kRow<U32>, kRow<I32>, kRow<U64>, kRow<I64>, kRow<F16>,
                kRow<BF16>, kRow<F32>, kRow<F64>},

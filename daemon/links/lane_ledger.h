@@ -1,4 +1,4 @@
-// What was sent on the lanes of this peer's pairs, so that a lane can close without losing anything.
+// Records what was sent on the lanes of this peer's pairs, so that a lane can close without losing anything.
 //
 // Both ends of a lane count the frames that they have received whole. When it closes, each end reports its count on the
 // control link, and the other resends what lies beyond. Positions are kept, not bytes: the source of a position that

@@ -23,7 +23,7 @@ struct LinkId {
   friend auto operator<=>(const LinkId&, const LinkId&) = default;
 };
 
-// What is known of a link that is up.
+// The properties of a link that is up.
 struct LinkTerms {
   std::uint32_t lanes = 0;        // first lanes of the pair
   std::uint32_t lanes_max = 0;    // most lanes of the pair; chosen by the dialler

@@ -9,7 +9,7 @@
 //   usable       one large lane is up; the other links are redialled meanwhile: a broken link accuses nobody
 //   gone         no link is up, and the newest dial was refused
 //
-// Who dials. The higher peer id dials the control link, the lower one the lanes, and both ends know it. Where one end
+// Dialling: the higher peer id dials the control link, the lower one the lanes, and both ends know it. Where one end
 // cannot be dialled (NAT, a firewall), the other takes over and dials everything, as the LinkHello says:
 //
 //   an end has no address, so others cannot reach it             it dials everything, from the beginning
@@ -79,7 +79,7 @@ class Mesh {
     std::vector<LaneId> close;         // lanes that are up
   };
   LanesNews WantLanes(PeerId other, std::uint32_t lanes, End who);
-  // Whether the lane is wanted, so that it has to be reopened when it closes.
+  // Returns whether the lane is wanted, so that it has to be reopened when it closes.
   bool WantsLane(PeerId other, LaneId lane) const;
 
   bool HasControl(PeerId other) const;
@@ -88,16 +88,16 @@ class Mesh {
 
   // Something was received from the peer.
   void Heard(PeerId other, TimePoint now);
-  // When that was; the beginning of time for an unknown peer.
+  // Returns when that was; the beginning of time for an unknown peer.
   TimePoint LastHeard(PeerId other) const;
-  // As if all peers had just been heard: restarts all silence timers, and the times for which links have been down.
+  // Restarts all silence timers, and the times for which links have been down, as if all peers had just been heard.
   void HeardAll(TimePoint now);
   // Peers from which nothing was received for longer than `limit`.
   std::vector<PeerId> SilentSince(TimePoint now, Duration limit) const;
-  // Whether the control link or all large lanes are down.
+  // Returns whether the control link or all large lanes are down.
   bool IsBroken(PeerId other) const;
-  // Whether the control link or all large lanes have been down for longer than `limit`; or everything for half of it,
-  // where the other end dials everything: no refused dial can tell that it is gone.
+  // Returns whether the control link or all large lanes have been down for longer than `limit`; or everything for half
+  // of it, where the other end dials everything: no refused dial can tell that it is gone.
   bool BrokenFor(PeerId other, TimePoint now, Duration limit) const;
 
   // Pairs that this end dials alone from now on.
@@ -107,8 +107,8 @@ class Mesh {
   };
   std::vector<TakenOver> TakeOver(TimePoint now);
 
-  // What to dial now. A dial is returned once, and is not repeated until all of its links are up or it has failed. A
-  // dial without an answer for 30 s counts as failed: the answer was lost in a full queue.
+  // Returns what to dial now. A dial is returned once, and is not repeated until all of its links are up or it has
+  // failed. A dial without an answer for 30 s counts as failed: the answer was lost in a full queue.
   std::vector<Dial> TakeDials(TimePoint now);
 
  private:
@@ -147,7 +147,7 @@ class Mesh {
     // This end dials everything, or nothing. Returns the number for LanesWanted if it has changed.
     std::optional<std::uint32_t> DialAll(bool here);
     std::uint32_t said() const { return dials_lanes ? std::max(used_here, used_there) : used_here; }
-    // How many lanes there should be.
+    // Returns how many lanes there should be.
     std::uint32_t wanted() const;
     // The first lanes; when they are up, at most kMoreAtOnce of the others.
     std::vector<LaneId> missing() const;

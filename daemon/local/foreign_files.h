@@ -31,7 +31,7 @@ class ForeignFiles {
 
   // The first call starts the thread.
   void Close(net::UniqueFd fd, std::uint32_t user);
-  // Whether kOpenMax files of the user are still open.
+  // Returns whether kOpenMax files of the user are still open.
   bool HasTooMany(std::uint32_t user) const;
 
  private:

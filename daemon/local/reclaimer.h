@@ -30,7 +30,7 @@ class Reclaimer {
   void Unmap(void* data, std::uint64_t bytes);
   // REQUIRES: a file in memory.
   void Close(net::UniqueFd fd);
-  // What clients send that is none. Threads: one.
+  // Returns the thread that closes clients' files that are neither memory nor sockets. Threads: one.
   ForeignFiles& foreign() { return foreign_; }
 
  private:

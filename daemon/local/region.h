@@ -69,7 +69,7 @@ class Region {
 
   std::uint64_t bytes() const { return bytes_; }
   int fd() const { return fd_.get(); }
-  // Why no operation may ever use it; its descriptor is closed. The trainer may register its memory anew.
+  // Returns why no operation may ever use it; its descriptor is closed. The trainer may register its memory anew.
   const Status& refused() const { return refused_; }
   void Refuse(Status why) {
     refused_ = std::move(why);

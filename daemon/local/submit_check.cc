@@ -101,7 +101,7 @@ std::optional<collective::Layout> LayoutIn(const abi::Submit& submit, std::span<
   return fits ? std::optional(std::move(layout)) : std::nullopt;
 }
 
-// Whether root, world size and counts are what the kind asks for. REQUIRES: the count overflows in no world.
+// Returns whether root, world size and counts are what the kind asks for. REQUIRES: the count overflows in no world.
 bool SizesFit(const abi::Submit& submit, bool is_root) {
   const abi::OpSpec& spec = submit.spec;
   if ((HasRoot(spec.kind) || IsMessage(spec.kind)) != (spec.root != 0) ||

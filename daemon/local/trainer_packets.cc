@@ -363,7 +363,7 @@ Status TrainerSession::OnLeave(std::span<const std::byte> bytes) {
       return Status::Ok();
     case State::kGreeted:
     case State::kJoining:
-      // Not a member yet; the host withdraws the join request.
+      // The trainer is not a member yet; the host withdraws the join request.
       SendStruct(MakePacket<abi::LeaveReply>(abi::PacketType::kLeaveReply));
       TrainerGone();
       return Status::Ok();

@@ -93,7 +93,7 @@ void TrainerSession::ArmQuiet() {
 // A process of another pid namespace cannot be watched; then only the end of the socket is detected.
 void TrainerSession::WatchProcess() {
   if (pid_ == 0) return;
-  // By syscall number: glibc 2.36 declares pidfd_open without C linkage.
+  // Calls by syscall number, because glibc 2.36 declares pidfd_open without C linkage.
   net::UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid_), 0)));
   if (!fd.valid()) return;
   asio::error_code error;
@@ -179,7 +179,7 @@ void TrainerSession::Refuse(const Status& why) {
 
 // ---- from the host
 
-// Who has not read the last words gets no more.
+// A trainer that has not read the previous text gets no more.
 void TrainerSession::JoinProgress(Code code, const std::string& text) {
   if (state_ != State::kJoining || !queue_.empty()) return;
   auto packet = MakePacket<abi::JoinProgress>(abi::PacketType::kJoinProgress);

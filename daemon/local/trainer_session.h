@@ -81,7 +81,7 @@ class TrainerSession;
 class SessionHost {
  public:
   virtual ~SessionHost() = default;
-  // Whether the session's user may join the group; nothing: any group at all.
+  // Returns Ok if the session's user may join the group, or, without one, any group at all.
   virtual Status MayJoin(const TrainerSession& session, const std::optional<std::string>& group) = 0;
   // Answer with JoinRefused, or Attach and Joined.
   virtual void OnJoin(const std::shared_ptr<TrainerSession>& session, const JoinOrder& order) = 0;
@@ -163,7 +163,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   bool ReadAll(int packets_max);
   // Closes what no handler took, off this thread where that may take long.
   void Discard(ReceivedPacket& packet);
-  // Whether its user has sent files that cannot be closed.
+  // Returns whether its user has sent files that cannot be closed.
   bool IsBarred() const;
   bool IsStranger() const { return state_ < State::kMember; }
   bool AsksForNothing() const { return state_ <= State::kStatusOnly; }
@@ -187,7 +187,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   Status OnSetDeadline(std::span<const std::byte> bytes);
   Status OnLeave(std::span<const std::byte> bytes);
   Status OnStatus(std::span<const std::byte> bytes);
-  // Whether the trainer knows of all refusals that its numbers depend on.
+  // Returns Ok if the trainer knows of all refusals that its sequence numbers depend on.
   Status CheckRefusalsTold(const abi::Submit& submit) const;
   void Refuse(const abi::Submit& submit, const Status& why);
   Status MapRanges(const abi::Submit& submit, const SubmitVerdict& verdict, buffers::TrainerBuffers::Places& places);

@@ -1,4 +1,4 @@
-// What each user of this host may have of the daemon, so that none takes it from the others. Pure.
+// Shares the daemon's resources among the users of this host, so that none takes them from the others. Pure.
 //
 //   resource      rule                                                    where it is refused
 //   sessions      a FairPool                                              at the connection
@@ -67,7 +67,7 @@ class UserShares {
     descriptors_->Age(now);
   }
 
-  // How long a join of the user that comes now has to wait; its turn is kept for it.
+  // Returns how long a join of the user that comes now has to wait; its turn is kept for it.
   Duration TakeJoin(const HostUser& user, TimePoint now) {
     if (!user.is_limited) return {};
     TimePoint& full = joins_full_[user.uid];
@@ -76,7 +76,7 @@ class UserShares {
     Bound(joins_full_, [](TimePoint at) { return at; });
     return std::max(wait, Duration());
   }
-  // For one that is over before its turn came.
+  // Returns the turn of a join that ended before its turn came.
   void ReturnJoin(const HostUser& user) {
     if (const auto found = joins_full_.find(user.uid); found != joins_full_.end()) found->second -= kJoinPeriod;
   }

@@ -39,7 +39,7 @@ void Doorbell::CallAll() {
   for (Callee* one = TakeAll(); one != nullptr;) {
     const std::shared_ptr<Callee> callee = std::move(one->hold_);
     one = one->next_;
-    // From here on it may be rung again, and then belongs to the list.
+    // The callee may be rung again from here on, and then belongs to the list.
     callee->waits_.exchange(false, std::memory_order_acq_rel);
     callee->OnRung();
   }

@@ -25,8 +25,8 @@
 
 namespace ringway::net {
 
-// Where a payload goes. kDirect: into `target`, held by `keep`, while `attempt` is live. kScratch: into a buffer of the
-// pool. kDiscard: nowhere, and OnPayload is not called.
+// Says where a payload goes. kDirect: into `target`, held by `keep`, while `attempt` is live. kScratch: into a buffer
+// of the pool. kDiscard: nowhere, and OnPayload is not called.
 struct LaneInbound {
   enum class Kind : std::uint8_t { kDirect, kScratch, kDiscard };
   Kind kind = Kind::kDiscard;
@@ -85,7 +85,7 @@ class Lane {
   LaneTraffic traffic();
   const LaneLabel& label() const { return label_; }
   std::uint32_t send_payload_bytes_max() const { return send_payload_bytes_max_; }
-  // For codecs: allocated at the first call, free to use while the lane is idle.
+  // Returns the scratch memory for codecs: allocated at the first call, free to use while the lane is idle.
   std::span<std::byte> codec_scratch();
 
   static constexpr std::size_t kTurnBytes = 256 << 10;  // received at once, then other events get their turn

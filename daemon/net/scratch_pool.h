@@ -41,7 +41,7 @@ class ScratchWaiter {
   virtual void OnScratch(Scratch scratch) = 0;
 };
 
-// What one peer's lanes hold, and which of them wait. Only the pool looks into it.
+// Accounts for what one peer's lanes hold, and which of them wait. Only the pool looks into it.
 class ScratchAccount {
  private:
   friend class ScratchPool;

@@ -141,7 +141,7 @@ void CheckOrExit(Config& config, const Endpoint& listen) {
   }
 }
 
-// What the start would find out.
+// Reports what the start would find out.
 void CheckPlacesOrExit(const Config& config) {
   for (const Status& status :
        {shell::CheckListenPlace("--listen", config.listen), shell::CheckSocketPlace("--socket", config.socket),
@@ -178,7 +178,7 @@ struct PlaceTexts {
   std::string socket_mode, socket_owner, advertise;
 };
 
-// Who it is, and where.
+// The options that say who the daemon is, and where.
 void AddPlaces(CLI::App& app, Config& config, PlaceTexts& texts) {
   app.add_option("--master", config.master, "HOST:PORT of ringway-master")->required();
   app.add_option("--socket", config.socket, "path of the Unix socket that trainers connect to")->required();
@@ -207,7 +207,7 @@ void AddPlaces(CLI::App& app, Config& config, PlaceTexts& texts) {
       ->check(shell::Label(abi::kPeerNameBytes - 1));
 }
 
-// How it uses the network.
+// The options that say how it uses the network.
 void AddPathOptions(CLI::App& app, Config& config) {
   app.add_option("--lanes", config.lanes,
                  "connections a pair of peers (default: 2 on this host; elsewhere " + std::to_string(kLanesRemote) +
@@ -278,7 +278,8 @@ CommandLine::CommandLine() {
   shell::AddCheckConfig(app, &only_checks);
 }
 
-// What a reload reads; where there is no config file, nothing. Not of what is no file: it may never end.
+// Reads the config file again for a reload; returns nothing if there is none. Refuses a path that is no regular file,
+// because reading a pipe may never end.
 Result<shell::ConfigValues> ReadAgain(const std::string& path) {
   std::error_code ignored;
   if (path.empty()) return shell::ConfigValues();

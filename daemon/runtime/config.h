@@ -44,7 +44,7 @@ struct Config {
   bool insecure = false;
   shell::TlsSetup tls;
   shell::LogOptions log;
-  // What a reload reads again, from the same command line and the file that it names.
+  // The values that a reload reads again, from the same command line and the file that it names.
   struct Again {
     std::uint64_t uplink_limit_mbit = 0;
     std::string others;  // options that the file sets otherwise now, with commas between: they wait for a restart

@@ -160,7 +160,7 @@ void Daemon::StartMasterLink() {
 
 Status Daemon::Run() {
   if (Status status = Prepare(); !status.ok()) return status;
-  // Where it is the end of the terminal it ends the daemon, too.
+  // SIGHUP ends the daemon, too, where it means the end of the terminal.
   (config_.tls.security != nullptr || !shell::HasTerminal() ? hang_up_ : signals_).add(SIGHUP);
   ArmSignals();
   ArmHangUp();

@@ -36,7 +36,7 @@
 
 namespace ringway::daemon {
 
-// What happened, for the log.
+// An event for the log.
 struct LogLine {
   std::string event;
   std::string group = {};
@@ -92,17 +92,17 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
     options_.identity.address = address;
     bound_ = bound;
   }
-  // For the status.
+  // Status shows this advice.
   void SetAdvice(std::vector<std::string> advice) { options_.identity.advice = std::move(advice); }
 
   // ---- posted by the control thread
-  // What it may send to other hosts from now on; 0: any.
+  // Limits what the host sends to other hosts from now on; 0 means no limit.
   void SetUplinkLimit(std::uint64_t mbit);
-  // From now on time passes here, with a master or without. Once.
+  // Starts the timers, with a master or without. Called once.
   void Start();
   void OnMasterUp(const control::HelloReply& reply);
   void OnMasterDown();
-  // Why there is no connection, for those who wait for one.
+  // The master has refused the connection; `why` goes to the trainers that wait for one.
   void OnMasterRefused(const std::string& why);
   void OnMasterMessage(const control::FromMaster& message);
   void OnOffer(net::LinkOffer offer);
@@ -131,7 +131,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   };
   static constexpr std::size_t kHeldOffersMax = 1024;
   static constexpr std::size_t kHeldOffersOfOneMax = 256;  // of one daemon, if it is known
-  // Whether no more is held of whoever dialled this one.
+  // Returns whether no more is held of whoever dialled this one.
   bool HoldsEnoughLike(const net::LinkOffer& offer) const;
 
   void ArmTick();

@@ -1,8 +1,8 @@
 // Durations of this peer's operations, by algorithm and size class, which the master compares with its plan's
 // predictions.
 //
-// Only of the newest view, because times depend on world, ring and table. Bounded: kCellsMax pairs of algorithm and size
-// class, where a new pair replaces the least recently used one; kNewest times each.
+// It holds times of the newest view only, because they depend on world, ring and table. Bounded: kCellsMax pairs of
+// algorithm and size class, where a new pair replaces the least recently used one; kNewest times each.
 //
 // Pure. Threads: one.
 #pragma once

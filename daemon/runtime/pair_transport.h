@@ -18,7 +18,7 @@
 
 namespace ringway::daemon {
 
-// What carries this peer's data to and from another.
+// The status of the links that carry this peer's data to and from another.
 struct PairStatus {
   PeerId other;
   std::uint32_t lanes_up = 0;

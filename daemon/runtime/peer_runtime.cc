@@ -368,7 +368,7 @@ Status PeerRuntime::WhyFor(Code code, const std::string& text) const {
 }
 
 void PeerRuntime::CarryOut(agreement::Complete& action) {
-  // What the plan predicts.
+  // The plan predicts such operations only.
   const bool plain =
       action.collective == OpKind::kAllReduce && action.codec == Codec::kNone && action.outcome.retries == 0;
   const Duration took = clock_.Now() - action.submitted;

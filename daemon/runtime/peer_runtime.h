@@ -34,7 +34,7 @@
 
 namespace ringway::daemon {
 
-// What a runtime asks of the data plane.
+// The interface through which a runtime calls the data plane.
 class RuntimeHost {
  public:
   virtual ~RuntimeHost() = default;
@@ -85,23 +85,23 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void AddLink(StandingLink link);
   void OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcome);
   // ---- time and the end
-  // To the host's probers, before any peer's Tick: whether it has operations in flight.
+  // Reports to the host's probers, before any peer's Tick, whether it has operations in flight.
   void NoteWork(TimePoint now) { peer_.NoteWork(now); }
   void Tick(TimePoint now);
-  // After the host's flow control has decided: the pairs keep to it.
+  // Applies the rates to the pairs, after the host's flow control has decided them.
   void KeepPace();
-  // The daemon stops, or is drained, as `why` tells the trainer: leave by `deadline`.
+  // Leaves by `deadline`, because the daemon stops or is drained; the trainer gets `why`.
   void ShutDown(TimePoint deadline, const std::string& why);
 
   const std::string& group() const { return options_.join.group(); }
-  // For a peer that never had a view and is to be replaced by another.
+  // The join and the session of a peer that never had a view, for the peer that replaces it.
   const control::JoinRequest& join() const { return options_.join; }
   const std::shared_ptr<local::TrainerSession>& session() const { return session_; }
   agreement::PeerStatus status() const;
   std::vector<PairStatus> pairs();
-  // With those that are being dialled.
+  // Returns the number of lanes, including those that are being dialled.
   std::size_t lanes_open() const;
-  // What the master hears with the heartbeats.
+  // Returns the counters that go to the master with the heartbeats.
   control::PeerCounters counters() const;
 
   // ---- net::LaneSink

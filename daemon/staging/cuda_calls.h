@@ -1,5 +1,5 @@
-// How the CUDA library calls CUDA: the driver's functions that the runtime has not, errors as Status, a device made the
-// thread's for a while, events, threads.
+// Wraps CUDA for the CUDA library: the driver's functions that the runtime lacks, errors as Status, a scope that makes
+// a device current, events, threads.
 //
 // Threads: any.
 #pragma once
@@ -28,7 +28,7 @@ namespace ringway::staging {
 using device::Failure;
 using device::Status;
 
-// What the driver has and the runtime has not.
+// The driver's functions that the runtime lacks.
 struct Driver {
   using Context = void*;
   static constexpr int kMemoryType = 2;     // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
@@ -126,7 +126,7 @@ class ProcessExit {
     return false;
   }
   static void Leave() { --inside_; }
-  // What the exit then begins with.
+  // Sets the function with which the exit begins.
   static void AtClose(void (*function)()) { at_close_ = function; }
   // Ends the calling thread's work: whom it would report to is being destroyed, too.
   static void ParkIfClosed() {

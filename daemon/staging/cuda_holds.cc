@@ -91,7 +91,7 @@ class Worklist {
     added_.splice(added_.end(), *waits);
     changed_.notify_one();
   }
-  // For the thread: moves additions to `to`. Waits for one while `to` is empty, else at most for one look.
+  // Called by the thread: moves additions to `to`. Waits for one while `to` is empty, else at most for one look.
   void Take(Waits* to) {
     std::unique_lock<std::mutex> lock(mutex_);
     const auto any_added = [this] { return !added_.empty(); };
@@ -290,7 +290,7 @@ std::size_t HeldMost() {
   return std::min(queues, kQueuesMost) / 4;
 }
 
-// What may fail before anything is enqueued.
+// Does all that may fail before anything is enqueued.
 Status Prepare(Wait* wait, const void* host) {
   void* seen = nullptr;
   Status status = ToStatus(cudaHostGetDevicePointer(&seen, const_cast<void*>(host), 0), "cudaHostGetDevicePointer");

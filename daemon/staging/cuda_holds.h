@@ -21,7 +21,7 @@ namespace ringway::staging {
 // The process's.
 HeldStreams& TheHeldStreams();
 
-// As Library::HoldStream. `after`: null, or recorded.
+// Implements Library::HoldStream. `after` is null, or recorded.
 Status HoldStream(std::int32_t device, device::Stream stream, const Event* after, const void* host,
                   std::shared_ptr<device::Hold>* hold);
 

@@ -46,7 +46,7 @@ class HeldStreams {
     left_.notify_all();
   }
 
-  // From here to EndUnpinning no stream begins to wait.
+  // Lets no stream begin to wait until EndUnpinning.
   void BeginUnpinning() {
     const std::lock_guard<std::mutex> lock(mutex_);
     ++unpinnings_;

@@ -5,8 +5,8 @@
 // A number is never used twice; 0 is none. Frames in flight, claimed positions and the segments that lanes keep for a
 // resend carry it: no memory is touched, and no frame is resent, for an attempt that is not live.
 //
-// An Attempt moves bytes and knows no rule: its owner (agreement::Operation, agreement::Message, FramesOut) decides when
-// it begins and ends, and acts on what its executor has completed.
+// An Attempt moves bytes and knows no rule: its owner (agreement::Operation, agreement::Message, FramesOut) decides
+// when it begins and ends, and acts on what its executor has completed.
 //
 // Ownership: the owner's, at one address. `Attempts` and the index that it reports to outlive it. Pure; one thread.
 #pragma once
@@ -58,7 +58,7 @@ class Attempts {
 
 class Attempt final : private collective::ReadySink {
  public:
-  // What frames call it.
+  // The name by which frames refer to it.
   struct Name {
     SegmentKind kind = SegmentKind::kData;  // of its frames: kData, kMessage, or kFetched for a fetch that is served
     OpName op;                              // of a message its channel and number
@@ -73,7 +73,7 @@ class Attempt final : private collective::ReadySink {
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
-  // What differs from one attempt to the next.
+  // The values that differ from one attempt to the next.
   struct Start {
     Epoch epoch;
     std::shared_ptr<const collective::Schedule> schedule;
@@ -94,13 +94,14 @@ class Attempt final : private collective::ReadySink {
   // "operation 0.7", "message 3 of channel 0, tag 7"
   std::string ToText() const;
 
-  // Whether segments go out from the trainer's own memory, or arrive there, while the trainer may not write to it.
+  // Returns whether segments go out from the trainer's own memory, or arrive there, while the trainer may not write to
+  // it.
   bool trainer_writes(const collective::Ready& ready) const;
   bool trainer_writes_output() const { return !returned && buffers->trainer_writes_output(); }
 
   // Encodes a popped segment: the frame, and what is kept of it until it has arrived. `copy`: is sent instead of its
-  // source; null: the source. Codecs encode into `scratch`. Returns false if the copy does not fit the hash of what it is
-  // a copy of.
+  // source; null: the source. Codecs encode into `scratch`. Returns false if the copy does not fit the hash of what it
+  // is a copy of.
   using Copy = std::shared_ptr<const std::vector<std::byte>>;
   bool Encode(const collective::Ready& ready, const Copy& copy, std::span<std::byte> scratch, Outbound& out,
               links::SentFrame& sent);

@@ -9,12 +9,12 @@
 //   a payload that was read straight into the output fails its checksum    not known yet
 //   such a payload, if what failed has changed before it came again        the trainer wrote to it
 //
-// From the first failure on that may be its trainer's fault a peer is cautious for a while: segments leave from copies
-// that were compared with their hash, and payloads are verified before they are put into the output. So what a trainer
-// writes closes no more lanes then: of each lane once, at most, in that time.
+// After the first failure that may be its trainer's fault a peer is cautious for a while: segments leave from copies
+// that were compared with their hash, and payloads are verified before they are put into the output. So a trainer's
+// writes close no more lanes then, each lane at most once in that time.
 //
-// Judged is only memory that a trainer can write to, of attempts that run: nobody else writes there what a hash was
-// made of. Pure; one thread; bounded.
+// Only memory that a trainer can write to is judged, and only for attempts that run: nobody else writes to hashed
+// memory there. Pure; one thread; bounded.
 #pragma once
 
 #include <compare>

@@ -43,7 +43,7 @@ class EagerWindow {
   }
 
  private:
-  // Nothing is kept of peers that have come and gone.
+  // Subtracts `cost`, and forgets peers without any, so that nothing is kept of peers that have left.
   void Subtract(PeerId to, std::uint64_t cost) {
     const auto used = used_.find(to);
     used->second -= cost;

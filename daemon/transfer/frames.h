@@ -13,8 +13,8 @@ namespace ringway::transfer {
 
 using buffers::Keep;
 
-// Where a payload goes. kDirect: read straight into `target`, payload_bytes of it. kScratch: read into a buffer of the
-// shell, then OnPayload. kDiscard: skip the payload, do not call OnPayload.
+// Says where a payload goes. kDirect: read straight into `target`, payload_bytes of it. kScratch: read into a buffer of
+// the shell, then OnPayload. kDiscard: skip the payload, do not call OnPayload.
 struct Inbound {
   enum class Kind : std::uint8_t { kDirect, kScratch, kDiscard };
   Kind kind = Kind::kDiscard;

@@ -5,7 +5,7 @@
 //   (nothing) -----------> payload on its way --------> whole, as its header says ------------------> (nothing)
 //                                     +---- Refuse: it fails its checksum; Drop: nobody awaits it ------------^
 //
-// What becomes of a header, and whether a payload is still awaited, the owners of attempts decide
+// The owners of attempts decide what becomes of a header, and whether a payload is still awaited
 // (agreement/op_frames.h, agreement/message_frames.h).
 //
 // Ownership: the peer's. Pure; one thread.
@@ -43,8 +43,8 @@ class FramesIn {
   FramesIn& operator=(const FramesIn&) = delete;
 
   // ---- header. REQUIRES: no payload of the lane is on its way.
-  // The attempt takes the payload from `from`, a rank of its schedule; kDiscard: it has it. kProtocol: it is none of its
-  // schedule. REQUIRES: it is live, and its descriptor matches.
+  // The attempt takes the payload from `from`, a rank of its schedule; kDiscard: it has it. kProtocol: it is none of
+  // its schedule. REQUIRES: it is live, and its descriptor matches.
   Result<Inbound> Claim(const links::LinkId& lane, const SegmentHeader& header, Attempt& attempt, Rank from);
   // REQUIRES: the frame has room for its payload.
   Inbound Hold(const links::LinkId& lane, EarlyFrame frame);

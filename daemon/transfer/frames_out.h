@@ -38,8 +38,8 @@ class FramesOut {
   FramesOut(const FramesOut&) = delete;
   FramesOut& operator=(const FramesOut&) = delete;
 
-  // What a lane to `rank` can take. Codecs encode into `scratch`, which holds bytes_max and stays untouched until the
-  // segment is written.
+  // Describes the segments that a lane to `rank` can take. Codecs encode into `scratch`, which holds bytes_max and
+  // stays untouched until the segment is written.
   struct Offer {
     links::LinkId lane;
     Rank rank;
@@ -59,8 +59,8 @@ class FramesOut {
   void OnLost(PeerId to, const links::SentFrame& frame);
 
   // ---- fetches
-  // Serves the result of `source`, whose buffers hold it, to `to`. REQUIRES: it is sealed where its trainer can write to
-  // it; Forget comes before it goes.
+  // Serves the result of `source`, whose buffers hold it, to `to`. REQUIRES: it is sealed where its trainer can write
+  // to it; Forget comes before it goes.
   void Serve(PeerId to, Attempt& source, Attempt::Start start);
   bool serves() const { return !serving_.empty(); }
   void StopServing();
@@ -73,8 +73,8 @@ class FramesOut {
     Attempt& source;
     Attempt attempt;
   };
-  // What a lane sent last. Each lane goes round by itself: with turns that lanes share, those for small segments would
-  // always take the same ones.
+  // The round-robin state of one lane. Each lane has its own: with shared turns, the small lanes would always take the
+  // same ones.
   struct LaneTurns {
     bool fetched = false;  // a segment of a fetch
     bool message = false;  // or else, of its own segments, a message's

@@ -375,8 +375,8 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
   }
 }
 
-// For a peer that was dropped while its daemon was disconnected, or that is in no journal. Sent to the sender only, and
-// with the reason only if the peer was its own.
+// Notifies the sender of a peer that was dropped while its daemon was disconnected, or that is in no journal. It gets
+// the reason only if the peer was its own.
 void Coordinator::TellEvicted(const Daemon& daemon, PeerId peer) {
   if (RINGWAY_MUTANT(kKeepGhosts)) return;
   RINGWAY_REACHED(kTellUnknown);

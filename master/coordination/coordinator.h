@@ -5,7 +5,7 @@
 // and keeps its peers over a reconnect. Every id in a message is checked: a daemon speaks for its own peers only;
 // anything else is ignored and counted.
 //
-// Not on the path of a healthy operation: only changes of groups pass here.
+// Healthy operations do not pass here: only changes of groups do.
 //
 // With a journal (`journaled`) a change of a group's views is journaled before its peers hear of it:
 //
@@ -101,7 +101,7 @@ class Coordinator final : public GroupHost {
   // Writing the journal failed and will be retried; pending peers get the reason.
   void OnRecordFailed();
 
-  // For status.
+  // Status reads these.
   const CoordinatorOptions& options() const { return options_; }
   const std::map<DaemonId, Daemon>& daemons() const { return daemons_; }
   // Null before its hello and after its end.

@@ -1,4 +1,4 @@
-// What an operator orders (coordinator.h).
+// Carries out an operator's orders (coordinator.h).
 #include <algorithm>
 
 #include "master/coordination/coordinator.h"

@@ -102,13 +102,13 @@ class Group {
   Epoch NewestPrepared() const { return views_.prepared().empty() ? Epoch() : views_.prepared().rbegin()->first; }
   // Paths between the members of the current view, in rank order. REQUIRES: there is one.
   PathMatrix CurrentPaths() const { return planner_.PathsOf(current()); }
-  // Whether a recovery runs.
+  // Returns whether a recovery runs.
   bool collecting() const { return recovery_.has_value(); }
 
  private:
   std::set<PeerId> InAnyView() const { return peers_.Known(views_.AllMembers()); }
 
-  // To be called after every event.
+  // The coordinator calls this after every event.
   void Advance(TimePoint now);
   // Makes every transition that is possible now, including those that depend on time alone.
   void Progress(TimePoint now);

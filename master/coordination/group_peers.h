@@ -71,12 +71,12 @@ class GroupPeers {
   PeerState& at(PeerId id) { return peers_.at(id); }
   // Those of `ids` that are in the group.
   std::set<PeerId> Known(std::set<PeerId> ids) const;
-  // Whether the master hears the peer; false for an unknown one.
+  // Returns whether the master hears the peer; false for an unknown one.
   bool IsOnline(PeerId id) const;
-  // Whether the peer is in the group and the master does not hear it.
+  // Returns whether the peer is in the group and the master does not hear it.
   bool IsOffline(PeerId id) const { return contains(id) && !IsOnline(id); }
 
-  // Whether both sides have reported their connection. REQUIRES: both are in the group.
+  // Returns whether both sides have reported their connection. REQUIRES: both are in the group.
   bool AreConnected(PeerId a, PeerId b) const;
   // Returns the largest subset that is fully connected; `as_wanted`: and as large as each of its peers waits for.
   std::set<PeerId> LargestConnected(const std::vector<PeerId>& ids, bool as_wanted) const;
@@ -103,7 +103,7 @@ class GroupPeers {
   std::string Label(PeerId id) const;
   // Before the first view all peers count, afterwards only those that a pending peer has to be connected to.
   PendingReason WhyPending(PeerId id, const ViewChain& views) const;
-  // What remains of a peer that is dropped; its host fills in the fields about the daemon.
+  // Returns the record of a peer that is dropped; its host fills in the fields about the daemon.
   FormerPeer Former(PeerId id, TimePoint now) const;
 
  private:

@@ -54,8 +54,8 @@ std::uint64_t TotalOf(const control::Report& report) {
 
 OpName NameOfOp(const control::OpReport& op) { return {ChannelId(op.channel()), op.seq()}; }
 
-// For operations without an outcome that members have waited for too long: the peers that they waited for and that
-// still have not submitted it.
+// Returns, for each operation without an outcome that members have waited for too long, the peers that they waited for
+// and that still have not submitted it.
 std::map<OpName, std::set<PeerId>> BlamedByOp(const Reports& reports, const Submitted& submitted) {
   std::map<OpName, std::set<PeerId>> named;
   for (const auto& [peer, report] : reports) {
@@ -91,7 +91,7 @@ std::map<PeerId, std::size_t> BlamedByMessages(const Reports& reports) {
   return blamed;
 }
 
-// What a trainer waits for: nothing, time alone, or others.
+// A trainer waits for nothing, for time alone, or for others.
 struct Wait {
   bool runs = false;
   std::set<PeerId> on;

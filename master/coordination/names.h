@@ -1,4 +1,4 @@
-// Whether what daemons and trainers call themselves can be stored, printed and sent to others. Pure. Errors:
+// Checks that the names of daemons and trainers can be stored, printed and sent to others. Pure. Errors:
 // kInvalidArgument with what is allowed.
 #pragma once
 

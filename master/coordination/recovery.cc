@@ -146,7 +146,7 @@ bool Recovery::IsReturning(PeerId id, const std::set<PeerId>& accusers, TimePoin
   return 2 * accusers.size() <= static_cast<std::size_t>(views_.current().members_size());
 }
 
-// An accusation alone does not tell which of the two is at fault: wait for the accused to report. A late one may be the
+// An accusation alone does not show which of the two is at fault: wait for the accused to report. A late one may be the
 // first of several against peers that have died since they reported: then wait for the others.
 bool Recovery::AccusedHaveSpoken(TimePoint now) const {
   for (const auto& [accused, accusers] : peers_.accusations()) {
@@ -290,8 +290,8 @@ bool Recovery::HaveAllSpoken(const Base& base) const {
   return !none_stays || have_spoken(InAnyView());
 }
 
-// Only now have all that stay reported what their trainers have submitted. Not together with another loss, which may be
-// what they waited for.
+// Only now have all that stay reported what their trainers have submitted. Nobody is evicted together with another
+// loss, because that may be what they waited for.
 std::set<PeerId> Recovery::WhoHangsIn(const Base& base) const {
   if (views_.current().hung_ms() == 0) return {};  // eviction of hung trainers is disabled
   const auto goes = [&](PeerId peer) { return base.gone.contains(peer); };

@@ -45,8 +45,8 @@ class Recovery {
  public:
   Recovery(const GroupPeers& peers, const ViewChain& views, const GroupOptions& options, TimePoint now);
 
-  // Whether a report that accuses nobody anew asks for a recovery all the same. A stale one about an earlier view does
-  // not.
+  // Returns whether a report that accuses nobody anew asks for a recovery all the same. A stale one about an earlier
+  // view does not.
   static bool IsAskedFor(const control::Report& report, const control::View& current);
 
   // Members freeze at this epoch; older reports do not count.
@@ -58,7 +58,7 @@ class Recovery {
   void Take(const control::Report& report, bool accuses, TimePoint now);
   // The master hears this peer's daemon again.
   void OnReturn(PeerId peer, TimePoint now);
-  // To be called whenever the master begins or ceases to hear a peer, and with time.
+  // The group calls this whenever the master begins or ceases to hear a peer, and with time.
   void NoteHearing(TimePoint now);
   // Returns nothing while more reports, or time, are needed. After a decision the recovery is over.
   std::optional<Decision> Decide(TimePoint now);

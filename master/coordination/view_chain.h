@@ -33,7 +33,7 @@ class ViewChain {
   bool formed() const { return current_.epoch() != 0; }
   // Epoch 0: none.
   const control::View& current() const { return current_; }
-  // Whether an UpdateView adopted the current view; otherwise a recovery decided it.
+  // Returns whether an UpdateView adopted the current view; otherwise a recovery decided it.
   bool current_was_prepared() const { return current_was_prepared_; }
   const std::map<Epoch, control::View>& prepared() const { return prepared_; }
   const control::View& Newest() const { return prepared_.empty() ? current_ : prepared_.rbegin()->second; }
@@ -43,13 +43,14 @@ class ViewChain {
   // Members of the current view, and of any view.
   std::set<PeerId> Members() const { return MembersOf(current_); }
   std::set<PeerId> AllMembers() const;
-  // Whether the peer is in a prepared view, but not in the current one.
+  // Returns whether the peer is in a prepared view, but not in the current one.
   bool IsNewcomer(PeerId peer) const;
 
   void Form(control::View view);
   // REQUIRES: the view's epoch is higher than that of any other view.
   void Prepare(control::View view);
-  // A member says that it has installed this prepared view. Returns false if there is none, or if the peer is not in it.
+  // A member says that it has installed this prepared view. Returns false if there is none, or if the peer is not in
+  // it.
   bool Adopt(Epoch epoch, PeerId member);
   void Clear() { *this = ViewChain(); }
 

@@ -45,7 +45,7 @@ class ViewPlanner {
   PathMatrix PathsOf(const control::View& view) const;
 
  private:
-  // Without routes and algorithms: what only depends on the distance between the members.
+  // Returns the part of a plan that depends only on the distances between the members: no routes, no algorithms.
   control::Plan PlanFor(const PathMatrix& paths) const;
   void AddNews(TimePoint now);
 

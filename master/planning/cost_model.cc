@@ -17,7 +17,7 @@ constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 std::vector<Rank> RanksOf(const std::vector<std::uint32_t>& order) { return {order.begin(), order.end()}; }
 
-// As the executor has them.
+// Returns the routes in the executor's form.
 collective::Routes ExecutedRoutes(const Routes& routes, const PathMatrix& paths) {
   collective::Routes out{.ring = RanksOf(routes.ring),
                          .sites = routes.sites,

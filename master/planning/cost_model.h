@@ -21,7 +21,7 @@ namespace ringway {
 // part.
 inline constexpr double kQueuedPart = 0.5;
 
-// In order of preference for ties: schedules that load fewer paths at once come first.
+// The order is that of preference for ties: schedules that load fewer paths at once come first.
 inline constexpr std::array kAlgorithms = {Algorithm::kRing,   Algorithm::kTwoRings,        Algorithm::kRings,
                                            Algorithm::kDirect, Algorithm::kHierarchical,    Algorithm::kOneShot,
                                            Algorithm::kTree,   Algorithm::kHalvingDoubling, Algorithm::kNaive};
@@ -56,7 +56,7 @@ struct CostOptions {
 inline constexpr std::uint64_t kTableBytesMin = std::uint64_t{1} << 10;
 inline constexpr std::uint64_t kTableBytesMax = std::uint64_t{1} << 30;
 
-// For operations of at most `bytes_upto` bytes, and more than the previous entry's.
+// An entry holds for operations of at most `bytes_upto` bytes, and more than the previous entry's.
 struct TableEntry {
   std::uint64_t bytes_upto = std::numeric_limits<std::uint64_t>::max();
   Algorithm algorithm = Algorithm::kRing;
@@ -75,10 +75,10 @@ class CostModel {
   // REQUIRES: one of kAlgorithms.
   double Seconds(Algorithm algorithm, std::uint64_t bytes) const;
 
-  // In the order of kAlgorithms, each replaces the best so far if its price is over 1% less: its time, and kQueuedPart
-  // of the time that the operation before it may keep the busiest pipe from it; for many in flight that is all that
-  // counts. One_shot only up to eager_bytes_max: larger buffers wait until their receivers are READY, and these hold
-  // all but one of them as early values.
+  // Returns the cheapest algorithm. In the order of kAlgorithms, each replaces the best so far if its price is over 1%
+  // less. The price is its time plus kQueuedPart of the time for which the previous operation may occupy the busiest
+  // pipe; with many in flight only that counts. One_shot is considered up to eager_bytes_max only: larger buffers wait
+  // until their receivers are READY, and these hold all but one of them as early values.
   Algorithm Cheapest(std::uint64_t bytes) const;
 
   // The cheapest at each power of four from kTableBytesMin to kTableBytesMax, of those that a collective has; where two

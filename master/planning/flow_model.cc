@@ -97,7 +97,7 @@ FlowModel::Flows FlowModel::FlowsOf(const collective::Transfers& transfers) cons
   double whole = 0;
   for (const std::uint32_t weight : transfers.weights) whole += weight;
   for (const std::uint32_t weight : transfers.weights) out.parts.push_back(weight / whole);
-  // For each rank and chunk: what arrives there to be added up, and finished.
+  // Holds, for each rank and chunk, the transfers that arrive there to be added up, and finished.
   struct Arrived {
     std::vector<std::uint32_t> reduced, copied;
   };

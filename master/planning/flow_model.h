@@ -47,7 +47,7 @@ class FlowModel {
   };
   Flows FlowsOf(const collective::Transfers& transfers) const;
 
-  // When the last segment arrives; more than `limit` if that is later than `limit`, but then not exact.
+  // Returns when the last segment arrives. If that is later than `limit`, the result is over `limit`, but not exact.
   double Seconds(const Flows& flows, double bytes, std::uint64_t segment_bytes_max, double limit) const;
 
   // The longest delay of all paths; 0 for one peer.

@@ -61,7 +61,7 @@ void FillRates(const PathMatrix& measured, PathMatrix& filled) {
   });
 }
 
-// What is known of a host's ends.
+// The rates of a host's uplink and downlink, and the best ones of its paths.
 struct Ends {
   double uplink = 0, downlink = 0;     // measured
   double leaving = 0, entering = 0;    // the best rate of its paths

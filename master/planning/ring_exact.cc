@@ -31,7 +31,7 @@ class WaysHome {
     }
   }
 
-  // With `next` as the next peer, or back to peer 0 after all; kNoWay if impossible.
+  // Returns the cost with `next` as the next peer, or back to peer 0 after all; kNoWay if impossible.
   LinkCost Via(PeerSet visited, std::size_t at, std::size_t next) const {
     if (links_.rate_class(at, next) > worst_) return kNoWay;
     const LinkCost rest = next == 0 ? 0 : cost_[Index(visited | Bit(next), next)];

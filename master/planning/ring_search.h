@@ -1,8 +1,8 @@
 // A good ring of many peers, by local search. Pure and deterministic; part of ring_order.
 //
-// From each peer in turn, while steps are left: a nearest-neighbour ring, improved until no move helps. Moves: 2-opt
-// (reverses a stretch, which changes the direction and so the weight of its links) and or-opt (moves a stretch of up to
-// a dozen peers). The best ring is returned.
+// Starts from each peer in turn, while steps are left, with a nearest-neighbour ring, and improves it until no move
+// helps. Moves are 2-opt (reverses a stretch, which changes the direction and so the weight of its links) and or-opt
+// (moves a stretch of up to a dozen peers). The best ring is returned.
 //
 // A link's weight is the number of classes by which it misses the wanted one, then its cost, compared in this order.
 #pragma once

@@ -54,7 +54,7 @@ double RateOfAll(const std::vector<Ring>& rings) {
   return std::accumulate(rings.begin(), rings.end(), 0.0, [](double sum, const Ring& ring) { return sum + ring.rate; });
 }
 
-// As many as the ends can use, the fastest first.
+// Keeps as many rings as the ends can use, the fastest first.
 void DropNeedless(std::vector<Ring>* rings, double end) {
   double sum = 0;
   const auto enough =

@@ -34,7 +34,7 @@ double Sent(const Part& part, double count) {
   return part.members * (1 - part.share) + (count - part.members) * part.share;
 }
 
-// By peer, in seconds per byte of the buffer: the load of the busiest resource that it uses.
+// Returns, by peer, the load of the busiest resource that it uses, in seconds per byte of the buffer.
 std::vector<double> BusiestByPeer(const PathMatrix& paths, const Shares& shares) {
   const auto count = static_cast<double>(paths.size());
   std::map<std::uint32_t, Part> sites;

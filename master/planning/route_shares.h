@@ -30,7 +30,7 @@ inline constexpr std::size_t kSharesPeersMax = 64;
 // Returns shares by peer, as in proto/collective/shares.h. Empty (equal shares) unless the maximum load is over 10%
 // less than with equal shares. About 1 ms for 64 peers of arbitrary rates.
 std::vector<std::uint32_t> DirectShares(const PathMatrix& measured);
-// With at most `share_max` each.
+// The same, with at most `share_max` each.
 std::vector<std::uint32_t> DirectShares(const PathMatrix& measured, std::uint32_t share_max);
 
 // Time on the busiest resource, in seconds per byte of the buffer. REQUIRES: `paths` has no unknowns, a share for each

@@ -15,7 +15,7 @@ struct WeightedRing {
 struct Routes {
   std::vector<std::uint32_t> ring;         // a permutation of the ranks, as Ring::order
   std::vector<std::uint32_t> shares = {};  // as DirectShares() has them
-  // For hierarchical, a number for each rank: those of one share an uplink. Empty: the sites of the matrix.
+  // Site number of each rank, for hierarchical: ranks of one site share an uplink. Empty means the matrix's sites.
   std::vector<std::uint32_t> sites = {};
   std::vector<std::uint32_t> site_shares = {};  // by number; empty: equal shares
   std::vector<WeightedRing> rings = {};         // as FindRings() has them; empty: only `ring`

@@ -14,7 +14,7 @@
 namespace ringway {
 namespace {
 
-// Without any measurement: one_shot while the daemons keep copies, direct while delays outweigh bytes.
+// Without measurements a plan takes one_shot while the daemons keep copies, and direct while delays outweigh bytes.
 constexpr std::uint64_t kDirectBytesMax = 8 << 20;
 
 using Rules = google::protobuf::RepeatedPtrField<control::AlgorithmRule>;
@@ -42,7 +42,7 @@ bool IsFaster(const PathMatrix& paths, const control::View& then, const control:
   return false;
 }
 
-// For comparisons that ignore the retention limit.
+// Returns `view` with the retention limit of `like`, for comparisons that ignore it.
 control::View WithRetention(control::View view, const control::View& like) {
   view.mutable_plan()->set_retained_bytes_max(like.plan().retained_bytes_max());
   return view;

@@ -181,7 +181,7 @@ Status Journal::Create() {
   return status.ok() ? PutState(state_) : status;
 }
 
-// From version 1.
+// Converts a journal of version 1.
 Status Journal::Convert() {
   const std::int64_t term = Number("SELECT term FROM term");
   if (term < 0 || term >= std::numeric_limits<std::uint32_t>::max()) {

@@ -58,7 +58,7 @@ class Journal {
   const std::vector<record::Group>& groups() const { return groups_; }
   // Atomic. A group without members is deleted.
   Status Write(const std::vector<record::Group>& groups);
-  // Whether the files are still there and the mark is written; one that failed is tried again.
+  // Returns Ok if the files are still there and the mark is written; retries to write a mark that failed.
   Status Check();
 
  private:
@@ -85,7 +85,7 @@ class Journal {
   Status Commit(State next, const std::vector<record::Group>& groups);
   Status Put(const record::Group& group);
   Status PutState(const State& state);
-  // Whether the files still begin as SQLite's do.
+  // Returns Ok if the files still begin as SQLite's do.
   Status CheckBeginnings();
   void PutMark();
   Status CountGroups(State* state);

@@ -48,7 +48,7 @@ inline constexpr int kOldJournalsMax = 100;
 // process uses the journal, no name is free, or a file cannot be renamed.
 Status SetAside(const std::string& journal);
 
-// Whether the file exists and is not empty.
+// Returns whether the file exists and is not empty.
 bool HoldsBytes(const std::string& path);
 
 }  // namespace ringway

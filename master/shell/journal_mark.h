@@ -21,7 +21,7 @@ struct JournalMark {
 
 std::string MarkPath(const std::string& journal);
 
-// Nothing if there is no mark. kIo if it cannot be read or is damaged.
+// Returns nothing if there is no mark. kIo if it cannot be read or is damaged.
 Result<std::optional<JournalMark>> ReadMark(const std::string& journal);
 
 // Durable when it returns. Creates the file, mode 0600.

@@ -142,7 +142,7 @@ std::unique_ptr<Journal> OpenJournal(const Options& options, std::uint16_t port)
   return std::move(journal).value();
 }
 
-// What the start would find out.
+// Reports what the start would find out.
 void CheckPlacesOrExit(const Options& options) {
   const bool has_journal = !options.journal.empty() && options.journal != "none";
   for (const Status& status :

@@ -303,7 +303,7 @@ void Server::WriteJournal() {
   }
 }
 
-// So that a journal which was deleted is noticed before it is needed.
+// Notices a deleted journal before it is needed.
 void Server::CheckJournal() {
   const TimePoint now = Now();
   if (options_.journal == nullptr || coordinator_.NeedsRecord() || now < journal_check_) return;

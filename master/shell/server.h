@@ -71,8 +71,8 @@ class Server {
   Status Start(net::UniqueFd listening) { return acceptor_.Start(std::move(listening)); }
   // A connection that was accepted.
   void Take(std::unique_ptr<net::Stream> stream);
-  // For the program itself: the status as JSON, as a client would get it, without a connection that somebody could
-  // keep from it. `then` is called from a later turn of the loop. REQUIRES: few at a time.
+  // Passes the status, as JSON, to the program itself, without a connection that a flood of clients could deny to it.
+  // `then` is called from a later turn of the loop. REQUIRES: few at a time.
   void AskStatus(std::function<void(std::string)> then);
   const Coordinator& coordinator() const { return coordinator_; }
   const Journal* journal() const { return options_.journal.get(); }
@@ -92,7 +92,7 @@ class Server {
   void OnFrame(std::uint64_t id, const control::ToMaster& message);
   void OnQuery(std::uint64_t id, const control::ToMaster& message);
   void OnDaemon(std::uint64_t id);
-  // Whether whoever is at the other end may speak as this daemon; true where nobody has to prove who it is.
+  // Returns Ok if the other end may speak as this daemon; always where no certificates are required.
   Status CheckHello(std::uint64_t id, const control::DaemonHello& hello) const;
   void RefuseHello(std::uint64_t id, const Status& why);
   // Evictions and drains.
@@ -101,7 +101,7 @@ class Server {
   void ScheduleQueries();
   void RunQueries();
   void Serve(const QueryDesk::Answer& answer);
-  // For its first answer.
+  // Returns whether a client of this kind waits for its first answer.
   static bool Waits(Kind kind) { return kind == Kind::kAsksStatus || kind == Kind::kAsksPlan; }
   BoundedConnectionSet* ConnectionsOf(Kind kind);
   void Become(std::uint64_t id, Kind kind);

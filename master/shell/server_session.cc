@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kReadBytes = 16 * 1024;  // a turn
 
-// Whether the other host closed the connection, or the network may have broken it.
+// Returns kClosed if the other host closed the connection, kSilent if the network may have broken it.
 Contact ContactAfter(const net::StreamIo& io) {
   return io.kind == net::StreamIo::Kind::kEnd ? Contact::kClosed : Contact::kSilent;
 }
@@ -90,7 +90,7 @@ void Server::Session::OnBytes(std::span<const std::byte> bytes) {
   OnFrames();
 }
 
-// Only before its hello can the other side be of another release.
+// The other side can only be of another release before its hello.
 void Server::Session::RefuseVersion1(const Status& why) {
   if (kind_ == Kind::kDaemon) return Close(why.text());
   control::FromMaster message;

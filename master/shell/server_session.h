@@ -54,7 +54,7 @@ class Server::Session final : public net::StreamWaiter, public std::enable_share
 
  private:
   void ArmTimer();
-  // To be called in a turn of its own.
+  // The caller runs it in a turn of the loop of its own.
   void Read();
   void OnBytes(std::span<const std::byte> bytes);
   // Handles the complete frames, unless an answer is pending.

@@ -71,7 +71,7 @@ class WorstCase {
     return IsTheSameOnAll(descriptor_.kind) ? Encoded(value) : value;
   }
 
-  // What a rank makes of its own contribution and what arrives. Depths are those of the schedules: at most K.
+  // Returns what a rank makes of its own contribution and what arrives. Depths are those of the schedules: at most K.
   Value SumAt(std::uint32_t rank, std::uint32_t chunk) {
     std::optional<Value>& sum = sums_[At(rank, chunk)];
     if (sum) return *sum;

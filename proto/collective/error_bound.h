@@ -1,6 +1,6 @@
 // How far the result of a collective with a lossy codec can be from that of exact arithmetic.
 //
-// In units of M, the largest magnitude of any contribution (per block where the codec has blocks). Each value that
+// The unit is M, the largest magnitude of any contribution (per block where the codec has blocks). Each value that
 // travels is rounded once: by the codec, within CodecInfo::error of the magnitude it may have there, and by its dtype
 // when it is decoded; each sum is rounded in its dtype. With K ranks and e = relative_max, to first order:
 //

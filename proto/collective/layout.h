@@ -1,5 +1,4 @@
-// What each rank has of a collective with counts by rank (HasCounts): a layout is made for one world, by one rank of
-// it.
+// A layout says what each rank has of a collective with counts by rank (HasCounts). One rank makes it, for one world.
 //
 //   all_gather_v, reduce_scatter_v   counts[r]: rank r's part of the buffer, the same list at all ranks
 //   all_to_all_v                     counts[r]: what comes from rank r; sends[r]: what of the own input goes there
@@ -56,7 +55,7 @@ inline std::uint64_t HashOf(const Layout& layout) {
   return hash == 0 ? 1 : hash;
 }
 
-// What `self` and `other` must agree on: both derive the same from the counts that they know.
+// Returns what `self` and `other` must agree on: both derive the same from the counts that they know.
 inline Descriptor DescriptorWith(Descriptor descriptor, const Layout& layout, Rank self, Rank other) {
   if (descriptor.kind != OpKind::kAllToAllV) return descriptor;
   const std::uint64_t there = layout.sends[other.value].count;

@@ -87,7 +87,7 @@ class RankSchedule {
       case OpKind::kRecv:
         AddSums();
     }
-    // What is nobody's but the sender's goes from its input.
+    // Elements that only the sender has are sent from its input.
     const bool from_input = !IsTheSameOnAll(collective) && !Reduces(collective);
     for (Departure& departure : out_.departures) {
       if (from_input) departure.source = Source::kInput;
@@ -278,7 +278,7 @@ std::vector<std::vector<Rank>> BySite(Ring ring, std::span<const std::uint32_t> 
   return out;
 }
 
-// For each chunk one member of each site is in charge, and one of those finishes it.
+// One member of each site is in charge of a chunk, and one of those finishes it.
 //
 //   members of a site --sum--> the one in charge there --sum--> the one in charge of all: finished
 //                     <-copy--                        <-copy--
@@ -357,7 +357,7 @@ std::vector<Transfer> Copies(Algorithm algorithm, Ring order) {
   return out;
 }
 
-// From or to the root: a reduce goes a broadcast's ways back.
+// Returns the transfers of a collective with a root: a reduce takes a broadcast's paths in reverse.
 Transfers Rooted(OpKind collective, Algorithm algorithm, Ring order) {
   Transfers out;
   if (algorithm == Algorithm::kDirect) out.weights = Equal(order.size() - 1);

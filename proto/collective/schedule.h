@@ -75,7 +75,7 @@ constexpr std::uint16_t InputChunkOf(OpKind collective, const Departure& departu
   return by_receiver ? static_cast<std::uint16_t>(departure.to.value) : departure.chunk;
 }
 
-// What this rank adds up of a chunk, in this order.
+// Lists what this rank adds up of a chunk, in this order.
 struct Sum {
   std::uint16_t chunk = 0;
   std::vector<std::uint32_t> order;  // indices of arrivals; kOwn: the rank's input
@@ -100,7 +100,7 @@ struct WeightedRing {
   std::uint32_t share = 1;  // among the other rings'
 };
 
-// What a view says of the ways between its ranks. The one ring and the two follow `ring`; tree, halving-doubling and
+// The routes that a view plans between its ranks. The one ring and the two follow `ring`; tree, halving-doubling and
 // naive go by rank, from rank 0 as the root.
 struct Routes {
   std::vector<Rank> ring;                       // a permutation of 0 .. K-1
@@ -118,7 +118,7 @@ struct Transfer {
   bool reduce = false;
 };
 
-// What all ranks do, and flags as in Schedule.
+// The transfers of all ranks, and flags as in Schedule.
 struct Transfers {
   std::vector<std::uint32_t> weights = {1};
   bool rank_parts = false;
@@ -134,15 +134,15 @@ Schedule MakeSchedule(OpKind collective, Algorithm algorithm, const Routes& rout
 // An all_to_all_v without the transfers that the layout makes empty: such pairs exchange nothing.
 Schedule WithoutEmpty(Schedule schedule, const Layout& layout);
 
-// For all who run it.
+// Shares one schedule among all who run it.
 inline std::shared_ptr<const Schedule> Share(Schedule schedule) {
   return std::make_shared<const Schedule>(std::move(schedule));
 }
 
-// What computes the collective where `planned` would an all-reduce of as many bytes.
+// Returns the algorithm for the collective where `planned` is that for an all-reduce of as many bytes.
 Algorithm AlgorithmFor(OpKind collective, Algorithm planned);
 
-// What a rank may have to put aside at most, of values that arrive before their turn, for operations of `bytes`.
+// Returns the most bytes that a rank's reorder buffer may hold for an operation of `bytes`.
 std::uint64_t ReorderBytesMax(Algorithm algorithm, std::uint32_t world_size, std::uint64_t bytes);
 
 // A holder of a finished result sends all of it to one rank that lacks it: in one chunk, or in `parts` where the result

@@ -112,7 +112,7 @@ class Library {
   // A copy of which nothing was reported for so long, once it could begin, has failed: the device hangs.
   virtual std::chrono::milliseconds patience() const = 0;
 
-  // Where `bytes` of memory are; any address may be asked for. kInvalidArgument if they begin on a device and end
+  // Finds where `bytes` of memory are; any address may be asked for. kInvalidArgument if they begin on a device and end
   // elsewhere.
   virtual Status Locate(const void* memory, std::size_t bytes, Location* location) = 0;
   // Pinned memory is copied at full speed and without blocking, by `device` and all others. Whole pages, each pinned
@@ -130,14 +130,14 @@ class Library {
   // Never blocks. After a failure nothing is reported.
   virtual Status Start(const CopyJob& job) = 0;
 
-  // For benchmarks and tests; these block.
+  // Benchmarks and tests use these; they block.
   virtual Status Allocate(std::int32_t device, std::size_t bytes, void** memory) = 0;
   virtual void Free(void* memory) = 0;
   virtual Status CopyNow(void* to, const void* from, std::size_t bytes) = 0;
 };
 
-// What a device library exports, as C, under kFactoryName: the process's one library, never destroyed; null if it has
-// another version.
+// A device library exports this function, as C, under kFactoryName. It returns the process's one library, which is
+// never destroyed; null if it has another version.
 using Factory = Library* (*)(std::uint32_t version);
 inline constexpr char kFactoryName[] = "RingwayDeviceLibrary";
 

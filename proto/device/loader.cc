@@ -25,7 +25,7 @@ Loaded Open(const std::string& path) {
   return {.library = library};
 }
 
-// How many objects the process has loaded so far.
+// Returns how many objects the process has loaded so far.
 unsigned long long LoadCount() {
   unsigned long long count = 0;
   const auto look = [](dl_phdr_info* info, std::size_t, void* out) {

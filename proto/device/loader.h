@@ -25,7 +25,7 @@ const Loaded& Load();
 // Loads the driver into this process if the host has one: for programs that use a device by themselves.
 void LoadDriver();
 
-// For processes without a device library although a driver is there: whether it calls this a device's memory.
+// Returns whether the driver calls this a device's memory, in a process without a device library.
 bool IsDriversMemory(const void* memory);
 
 }  // namespace ringway::device

@@ -1,4 +1,4 @@
-// What a program says over HTTP, on a thread of its own:
+// The HTTP endpoints of a program, served by a thread of their own:
 //
 //   GET /metrics   its counters (metrics.h)
 //   GET /healthz   200 while its loops run, else 503
@@ -17,7 +17,7 @@
 //   questions to the program                 one of each kind at a time; all who ask meanwhile share its answer, and
 //                                            who asks within 9 times the time that it took the program gets it again
 //
-// So slow clients delay nobody, and a flood from one host keeps no other host out.
+// Hence slow clients delay nobody, and a flood from one host keeps no other host out.
 #pragma once
 
 #include <chrono>
@@ -35,7 +35,7 @@ namespace ringway::shell {
 // Each asks a question of the program. Called on the server's thread; posts to the program's loops and returns. The
 // answer may come on any thread, or never, as where a queue is full: then all copies of it are destroyed.
 struct HttpQuestions {
-  // With the time that the answer took the program's loop; 0 where the program itself limits that.
+  // The duration is the time that the answer took the program's loop; 0 where the program itself limits that.
   using Answer = std::function<void(Result<std::string>, Duration)>;
   std::function<void(Answer)> health;  // answers once all loops have run; the text is not used
   std::function<void(Answer)> status;  // answers with the status as JSON
@@ -50,7 +50,7 @@ class HttpServer {
  public:
   static constexpr std::size_t kConnectionsMax = 64;
 
-  // What `questions` call outlives the server; their answers may come later.
+  // The objects that `questions` use must outlive the server; answers may come later.
   explicit HttpServer(HttpQuestions questions, const HttpLimits& limits = {});
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;

@@ -25,7 +25,7 @@ struct HttpResponse {
 };
 using HttpResponsePtr = std::shared_ptr<const HttpResponse>;
 
-// What it waits for: its request, or what that asks for.
+// The stages of a connection: it waits for its request, or for the answer that this asks for.
 enum class HttpStage : std::uint8_t { kRequest, kHealth, kStatus };
 inline constexpr std::size_t kHttpStages = 3;
 

@@ -21,7 +21,7 @@ namespace ringway::shell {
 
 class HttpQuestion : public std::enable_shared_from_this<HttpQuestion> {
  public:
-  // With the time that the answer took the program's loop.
+  // `took` is the time that the answer took the program's loop.
   using Answer = std::function<void(Result<std::string> answer, Duration took)>;
   using Ask = std::function<void(Answer)>;
   using OnAnswer = std::function<void(const std::set<HttpConnectionId>& to, const Result<std::string>& answer)>;

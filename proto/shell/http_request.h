@@ -16,7 +16,7 @@ struct HttpRequest {
   bool operator==(const HttpRequest&) const = default;
 };
 
-// Nothing while the head has not ended.
+// Returns nothing while the head has not ended.
 std::optional<HttpRequest> ParseHttpRequest(std::string_view bytes);
 
 // The head of an answer with this status code, up to and with the empty line.

@@ -4,7 +4,7 @@
 //   json  {"time":"2026-01-31T12:00:00.123Z","level":"info","event":"view_installed","group":"job","epoch":"1.4",
 //          "world":4}   (numbers are numbers; ids and names are strings)
 //
-// In text, a value that is not one word is written as a JSON string.
+// The text format writes a value that is not one word as a JSON string.
 //
 // Threads: any, after SetUpLog.
 #pragma once
@@ -32,11 +32,11 @@ struct LogOptions {
 };
 inline constexpr std::size_t kLogFilesKept = 3;
 
-// Also silences protobuf, which writes to stderr by itself. kInvalidArgument, with advice, for unknown values and for a
-// file that cannot be written. If writing fails later, lines are lost, with a note on stderr. Call once, before
-// threads.
+// Sets up the log, and silences protobuf, which writes to stderr by itself. Returns kInvalidArgument, with advice, for
+// unknown values and for a file that cannot be written. If writing fails later, lines are lost, with a note on stderr.
+// Call once, before threads.
 Status SetUpLog(const LogOptions& options);
-// Whether that would do, and changes nothing.
+// Returns what SetUpLog would return, and changes nothing.
 Status CheckLog(const LogOptions& options);
 
 void Log(Level level, std::string_view event, const LogFields& fields = {});

@@ -17,8 +17,8 @@ inline constexpr std::size_t kMetricGroupsMax = 64;
 // kProtocol if it is no status.
 Result<std::string> MetricsOf(const std::string& status_json);
 
-// Whether the program can do its work: a daemon has a master, a master can write its journal. kMasterUnreachable or kIo
-// with the reason.
+// Returns Ok if the program can do its work: a daemon has a master, a master can write its journal. Otherwise returns
+// kMasterUnreachable or kIo with the reason.
 Status ReadinessOf(const std::string& status_json);
 
 }  // namespace ringway::shell

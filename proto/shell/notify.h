@@ -1,6 +1,6 @@
-// What systemd, or a terminal, and this process say to each other, without its library: readiness (Type=notify), signs
-// of life (WatchdogSec), sockets that it opened (socket activation). No-ops where it did not start this process.
-// Threads: any, but TakeSockets before there are several.
+// Talks to systemd, without its library, or to a terminal: readiness (Type=notify), signs of life (WatchdogSec),
+// sockets that systemd opened (socket activation). Calls do nothing where systemd did not start this process. Threads:
+// any, but TakeSockets before there are several.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -34,8 +34,8 @@ class Heart {
   net::Timer timer_;
 };
 
-// Whether SIGHUP says that the terminal is going from which this process was started, and not that something is to be
-// read again: it has a terminal.
+// Returns whether SIGHUP says that the terminal is going from which this process was started, and not that something is
+// to be read again: it has a terminal.
 bool HasTerminal();
 
 // The sockets that it has opened for this process, in its order: at most once.

@@ -153,7 +153,7 @@ class TomlConfig : public CLI::Config {
   const CLI::App& app_;
 };
 
-// Why CLI11 cannot read a config file.
+// Returns why CLI11 cannot read a config file.
 std::string WhyUnreadable(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return path + " is a directory; give a file";
@@ -161,7 +161,7 @@ std::string WhyUnreadable(const std::string& path) {
   return path + " cannot be read; look at its permissions";
 }
 
-// As far as the words are its subcommands': "ringwayctl certs issue".
+// Returns the command as far as its words are subcommands: "ringwayctl certs issue".
 std::string CommandIn(const CLI::App& app) {
   std::string words = app.get_name();
   for (const CLI::App* at = &app; at != nullptr;) {

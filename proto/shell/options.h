@@ -46,7 +46,8 @@ Status Parse(CLI::App& app, int argc, const char* const* argv);
 using ConfigValues = std::map<std::string, std::string>;
 Result<ConfigValues> ReadConfigFile(const std::string& path);
 
-// For a reload: the options that the file sets otherwise than it did `before`, but for `reloaded`, with commas between.
+// Returns the options whose values in the file differ from `before`, except `reloaded`, separated by commas. A reload
+// reports them.
 std::string ChangedOptions(const ConfigValues& before, const ConfigValues& now, const std::string& reloaded);
 
 // Parses, but prints help or the version and exits 0, or prints the line and exits 2.

@@ -34,7 +34,7 @@ enum class Reach : std::uint8_t {
 
 // The address of HOST:PORT to listen on.
 Result<net::SocketAddress> ResolveListen(const std::string& option, const Endpoint& where, Reach reach);
-// That of the option --http, which other hosts are to reach as they are to reach the program (`reach`). Empty: none.
+// Checks the address of --http, which has the same reach as the program (`reach`). Empty means no HTTP server.
 Status CheckHttpAddress(const std::string& address, Reach reach);
 // The same rules, where `where` is known to be `address`.
 Status CheckListenAddress(const std::string& option, const Endpoint& where, const net::SocketAddress& address,

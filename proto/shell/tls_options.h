@@ -44,7 +44,7 @@ inline constexpr char kInsecureEffect[] =
 // Into `options`, which outlives the parsing.
 void AddTlsOptions(CLI::App& app, TlsOptions* options);
 
-// Where the options leave a choice: of several certificates in a directory that of the name, else of this host's name.
+// Chooses among several certificates in a directory the one with the given name, else the one with this host's name.
 Result<tls::CredentialFiles> ChooseFiles(const TlsOptions& options, const TlsUser& user);
 
 struct TlsSetup {

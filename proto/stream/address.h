@@ -30,14 +30,14 @@ bool IsLoopback(const SocketAddress& address);
 bool IsWildcard(const SocketAddress& address);
 std::string ToString(const SocketAddress& address);
 
-// Whether `host` is an address, which needs no lookup.
+// Returns whether `host` is an address, which needs no lookup.
 bool IsNumericHost(const std::string& host);
 // The first address of `where`. Blocks on the resolver: for start-up only.
 Result<SocketAddress> ResolveBlocking(const Endpoint& where, bool passive);
 
 // A listening TCP socket, non-blocking.
 Result<UniqueFd> ListenTcp(const SocketAddress& where);
-// Whether ListenTcp would succeed if nobody listened there now. Does not listen.
+// Returns Ok if ListenTcp would succeed provided that nobody listens there now. Does not listen.
 Status CheckListenTcp(const SocketAddress& where);
 // The addresses that a socket is bound and connected to.
 Result<SocketAddress> LocalAddress(int fd);
@@ -48,7 +48,7 @@ Result<SocketAddress> RemoteAddress(int fd);
 std::string SourceOf(const SocketAddress& address);
 std::string HostOf(const SocketAddress& address);  // without the port
 
-// Whether both ends of a connection are on this host, whatever their addresses; false if it has no two ends.
+// Returns whether both ends of a connection are on this host, whatever their addresses; false if it has no two ends.
 bool IsWithinHost(int fd);
 
 // "what: reason of errno".

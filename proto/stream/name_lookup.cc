@@ -92,7 +92,7 @@ class Worker {
 
 }  // namespace
 
-// Who waits for an answer. What they do with it stays with the loop's thread; the worker only knows their numbers.
+// The callers that wait for an answer. Their callbacks stay on the loop's thread; the worker only knows their numbers.
 class NameLookup::Answers : public std::enable_shared_from_this<Answers> {
  public:
   explicit Answers(asio::io_context& loop) : loop_(&loop) {}

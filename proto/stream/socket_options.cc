@@ -61,7 +61,7 @@ void ChooseCongestion(int fd, const LinkTuning& tuning) {
 }
 
 void RenewCongestion(int fd) {
-  // What is the system's default may be kept without the right to choose it.
+  // The system's default may be kept without the right to choose it.
   static const bool may_choose = [] {
     const UniqueFd probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     return probe.valid() && SetCongestion(probe.get(), kPlain) == 0 && SetCongestion(probe.get(), kBbr) == 0;

@@ -16,7 +16,7 @@ class TcpPath final : public StreamPath {
 
   LaneTraffic Traffic() const override;
   Duration RoundTrip() const override { return RoundTripOf(fd_.get()); }
-  // Whether it is a loopback connection the kernel knows better than the caller.
+  // The kernel knows better than the caller whether this is a loopback connection.
   void Tune(LinkTuning tuning) override;
   void SetPace(double bytes_per_second) override { LimitRate(fd_.get(), bytes_per_second); }
   void Renew() override { RenewCongestion(fd_.get()); }

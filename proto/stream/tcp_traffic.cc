@@ -1,6 +1,6 @@
 #include "proto/stream/tcp_traffic.h"
 
-// Not netinet/tcp.h: the C library's tcp_info ends before the byte counts.
+// netinet/tcp.h will not do: the C library's tcp_info ends before the byte counts.
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -170,7 +170,7 @@ std::string RandomLabel() {
   return Hex(bytes);
 }
 
-// Where there is a ca.pem it is to be that of `ca`, first of all.
+// Checks that the ca.pem in `dir`, if there is one, begins with the certificate `ca`.
 Status CheckAuthorityIn(const std::string& dir, const X509* ca) {
   const std::string path = AuthorityPath(dir);
   const Bio file(BIO_new_file(path.c_str(), "r"));

@@ -17,7 +17,7 @@
 
 namespace ringway::tls {
 
-// From now.
+// Both times are relative to now.
 struct Validity {
   std::chrono::seconds begins;
   std::chrono::seconds ends;

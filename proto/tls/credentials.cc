@@ -36,7 +36,7 @@ constexpr char kSessionContext[] = "ringway";
 
 namespace fs = std::filesystem;
 
-// As many as the kernel follows in a path.
+// The kernel follows as many symbolic links in a path.
 constexpr int kLinksMax = 40;
 
 Status Refuse(const std::string& file, const std::string& what) { return {Code::kInvalidArgument, file + " " + what}; }
@@ -87,8 +87,8 @@ bool IsOpenToAll(const fs::path& path) {
          (facts.st_mode & S_ISVTX) == 0;
 }
 
-// What every user of the host may write to, so that another file can be at `path`: the file, a directory above it, or
-// one on the way that links take to it. "": none.
+// Returns a path through which every user of the host may replace the file at `path`: the file itself, a directory
+// above it, or one that symbolic links pass on the way to it. Returns "" if there is none.
 std::string Replaceable(const std::string& path) {
   std::error_code error;
   const fs::path whole = fs::absolute(path, error);

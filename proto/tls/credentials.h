@@ -56,11 +56,11 @@ struct Freer {
 std::optional<Identity> IdentityOf(X509* certificate);
 // The same for the first certificate in a PEM file; nullopt also if there is none.
 std::optional<Identity> IdentityIn(const std::string& path);
-// Whether the certificate is valid at this moment.
+// Returns whether the certificate is valid at this moment.
 bool IsCurrent(X509* certificate);
 // "2027-11-26".
 std::string ToDate(const ASN1_TIME* time);
-// From now until then; negative if it is past.
+// Returns the time from now until `time`; negative if that is past.
 std::chrono::seconds TimeUntil(const ASN1_TIME* time);
 // The same, rounded down.
 std::int64_t DaysUntil(const ASN1_TIME* time);

@@ -28,8 +28,8 @@ std::size_t BytesOf(net::WriteParts from) {
 
 using Record = std::array<std::byte, kRecordBytes>;
 
-// What follows the first `skip` bytes, a record's at least where there is as much: where it lies, or gathered from two
-// parts in `record`.
+// Returns the bytes after the first `skip`, at least a record if there is as much: in place, or gathered from two parts
+// in `record`.
 std::span<const std::byte> NextOf(net::WriteParts from, std::size_t skip, Record& record) {
   std::span<const std::byte> next;
   for (const std::span<const std::byte> part : from) {
@@ -177,7 +177,7 @@ TlsStream::TlsStream(std::unique_ptr<net::Stream> below, std::shared_ptr<Credent
   SSL_SESSION_free(session);
 }
 
-// Else OpenSSL takes a session that no notice has ended for one that must not be resumed.
+// Marks the shutdown as complete; otherwise OpenSSL does not resume a session that no close_notify has ended.
 TlsStream::~TlsStream() {
   if (ssl_ != nullptr) SSL_set_shutdown(ssl_.get(), SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 }
@@ -218,7 +218,7 @@ StreamIo TlsStream::Shake() {
       if (const Status status = CheckIdentity(); !status.ok()) return Fail(status.text());
     }
   }
-  // Also an alert, which tells the other side why.
+  // An alert is flushed, too; it gives the other side the reason.
   StreamIo flushed = Flush();
   if (shaken.kind == StreamIo::Kind::kError) return shaken;
   if (flushed.kind == StreamIo::Kind::kWouldBlock) needs = Event::kRoom;
@@ -284,7 +284,7 @@ std::string TlsStream::WhyItFailed(unsigned long error) const {
   return "the TLS connection failed: " + text;
 }
 
-// What a call of OpenSSL that did not succeed comes to.
+// Maps an OpenSSL call that did not succeed to the outcome of the I/O.
 StreamIo TlsStream::Outcome(int returned, Event& stuck_at) {
   switch (SSL_get_error(ssl_.get(), returned)) {
     case SSL_ERROR_WANT_READ:

@@ -58,7 +58,7 @@ class TlsStream final : public net::Stream {
   net::StreamPath& path() override { return below_->path(); }
   std::unique_ptr<net::StreamPath> SharePath() const override { return below_->SharePath(); }
 
-  // Whether its handshake resumed an earlier session.
+  // Returns whether its handshake resumed an earlier session.
   bool resumed() const;
   std::uint64_t key_updates() const { return key_updates_; }
 

@@ -52,39 +52,40 @@ enum class OpKind : std::uint8_t {
 };
 inline constexpr std::uint8_t kOpKindCount = 15;
 
-// Whether it is one end of a message from one rank to another; else all ranks take part, as in a collective.
+// Returns whether it is one end of a message from one rank to another; else all ranks take part, as in a collective.
 constexpr bool IsMessage(OpKind kind) { return kind == OpKind::kSend || kind == OpKind::kRecv; }
 
-// Whether one rank has a part that the others have not.
+// Returns whether one rank has a part that the others have not.
 constexpr bool HasRoot(OpKind kind) {
   return kind == OpKind::kBroadcast || kind == OpKind::kReduce || kind == OpKind::kGather || kind == OpKind::kScatter;
 }
-// Whether it adds up; else it moves elements, and its ReduceOp is kSum.
+// Returns whether it adds up; else it moves elements, and its ReduceOp is kSum.
 constexpr bool Reduces(OpKind kind) {
   return kind == OpKind::kAllReduce || kind == OpKind::kReduceScatter || kind == OpKind::kReduce ||
          kind == OpKind::kReduceScatterV;
 }
-// Whether each rank has a count of its own.
+// Returns whether each rank has a count of its own.
 constexpr bool HasCounts(OpKind kind) {
   return kind == OpKind::kAllToAllV || kind == OpKind::kAllGatherV || kind == OpKind::kReduceScatterV;
 }
-// Whether each rank hears from every other one, so that the end of the operation at one says that all have begun it.
+// Returns whether each rank hears from every other one, so that the end of the operation at one says that all have
+// begun it.
 constexpr bool HearsFromAll(OpKind kind) { return !HasRoot(kind) && kind != OpKind::kAllToAllV && !IsMessage(kind); }
-// Whether every rank ends with the same elements.
+// Returns whether every rank ends with the same elements.
 constexpr bool IsTheSameOnAll(OpKind kind) {
   return kind != OpKind::kReduceScatter && kind != OpKind::kReduce && kind != OpKind::kGather &&
          kind != OpKind::kScatter && kind != OpKind::kAllToAll && kind != OpKind::kAllToAllV &&
          kind != OpKind::kReduceScatterV && !IsMessage(kind);
 }
-// Whether an input has a part for each rank, or each rank a count, so that it fits one world only.
+// Returns whether an input has a part for each rank, or each rank a count, so that it fits one world only.
 constexpr bool IsForOneWorld(OpKind kind) {
   return kind == OpKind::kScatter || kind == OpKind::kAllToAll || HasCounts(kind);
 }
-// Whether its count is that of one rank's part, of which a buffer has all.
+// Returns whether its count is that of one rank's part, of which a buffer has all.
 constexpr bool CountsByRank(OpKind kind) {
   return kind == OpKind::kAllGather || kind == OpKind::kGather || kind == OpKind::kScatter || kind == OpKind::kAllToAll;
 }
-// Whether it carries no elements.
+// Returns whether it carries no elements.
 constexpr bool IsEmpty(OpKind kind) { return kind == OpKind::kUpdateView || kind == OpKind::kBarrier; }
 
 // Elements of the buffers of a collective at one rank.
@@ -130,7 +131,8 @@ struct Part {
   std::size_t count = 0;
 };
 
-// What `rank` holds of `count` elements cut into equal parts, in rank order; the last ones may be shorter, or empty.
+// Returns the part of `rank` of `count` elements cut into equal parts, in rank order; the last ones may be shorter, or
+// empty.
 // REQUIRES: rank < world_size.
 constexpr Part PartOf(std::size_t count, std::uint32_t world_size, std::uint32_t rank) {
   const std::size_t whole = count / world_size + (count % world_size != 0 ? 1 : 0);
@@ -138,8 +140,8 @@ constexpr Part PartOf(std::size_t count, std::uint32_t world_size, std::uint32_t
   return {begin, whole < count - begin ? whole : count - begin};
 }
 
-// Where in the output of such a collective the result is; of kReduceScatterV all of the output, for its parts are as
-// the counts say. REQUIRES: world_size * count does not overflow.
+// Returns where in the output of such a collective the result is. For kReduceScatterV it is all of the output, because
+// the counts determine its parts. REQUIRES: world_size * count does not overflow.
 constexpr Part ResultOf(OpKind kind, std::size_t count, std::uint32_t world_size, std::uint32_t rank,
                         bool is_root = false) {
   if (kind == OpKind::kReduceScatter) return PartOf(count, world_size, rank);

@@ -110,7 +110,7 @@ constexpr std::uint16_t BitOf(DType dtype) {
 inline constexpr std::uint16_t kEveryDType = (1U << kDTypeCount) - 1;
 inline constexpr std::uint16_t kSmallFloats = BitOf(DType::kF16) | BitOf(DType::kBF16) | BitOf(DType::kF32);
 
-// What every layer knows of a codec; daemon/kernels/codec.h defines its arithmetic, to the last bit.
+// The facts about a codec that all layers use; daemon/kernels/codec.h defines its arithmetic, to the last bit.
 struct CodecInfo {
   Codec codec;           // the row's index
   const char* name;      // in options and texts
@@ -126,8 +126,8 @@ struct CodecInfo {
     std::uint8_t code_bits;  // 0: as in memory
   } layout;
 
-  // For f32: |decode(encode(x)) - x| <= relative_max * m, if m, the largest magnitude in x's block, is within these
-  // limits. For f16 and bf16 add the rounding of the decoded value. A relative_max of 0: lossless.
+  // An f32 satisfies |decode(encode(x)) - x| <= relative_max * m, if m, the largest magnitude in x's block, is within
+  // these limits. f16 and bf16 add the rounding of the decoded value. A relative_max of 0 means lossless.
   struct {
     double relative_max;
     double magnitude_min, magnitude_max;
@@ -333,8 +333,8 @@ constexpr const char* NameOf(Code code) {
   return static_cast<std::uint32_t>(code) < kCodeCount ? kNames[static_cast<std::uint32_t>(code)] : "?";
 }
 
-// Whether the collective can be computed with it. The halves of an all-reduce go around the ring, or to all at once;
-// those from and to one rank along trees, too; where each pair has elements of its own, there is one way.
+// Returns whether the collective can be computed with it. The halves of an all-reduce go around the ring, or to all at
+// once; those from and to one rank along trees, too; where each pair has elements of its own, there is one way.
 constexpr bool HasAlgorithm(OpKind kind, Algorithm algorithm) {
   if (kind == OpKind::kAllReduce || IsEmpty(kind) || algorithm == Algorithm::kDirect) return true;
   if (kind == OpKind::kGather || kind == OpKind::kScatter || kind == OpKind::kAllToAll || kind == OpKind::kAllToAllV ||
@@ -343,7 +343,7 @@ constexpr bool HasAlgorithm(OpKind kind, Algorithm algorithm) {
   if (algorithm == Algorithm::kRing) return true;
   return HasRoot(kind) && (algorithm == Algorithm::kTree || algorithm == Algorithm::kNaive);
 }
-// What to say where it cannot.
+// Returns the algorithms that can, for error texts.
 constexpr const char* AlgorithmsOf(OpKind kind) {
   if (HasAlgorithm(kind, Algorithm::kOneShot)) return "all algorithms";
   if (HasAlgorithm(kind, Algorithm::kTree)) return "the algorithms ring, direct, tree and naive";
@@ -353,7 +353,7 @@ constexpr const char* AlgorithmsOf(OpKind kind) {
 // Why a send or recv with a codec is refused.
 inline constexpr const char* kMessagesHaveNoCodec = "send and recv have no codec: the receiver gets what was sent";
 
-// Whether a collective of this combination exists. `reason` (optional) receives a static text when it does not.
+// Returns whether a collective of this combination exists. `reason` (optional) receives a static text when it does not.
 constexpr bool IsSupported(DType dtype, ReduceOp op, const Encoding& encoding, const char** reason = nullptr) {
   const char* why = nullptr;
   if (static_cast<std::uint8_t>(dtype) >= kDTypeCount)
@@ -368,7 +368,7 @@ constexpr bool IsSupported(DType dtype, ReduceOp op, const Encoding& encoding, c
   return why == nullptr;
 }
 
-// Whether what encoding takes from a contribution can be added to a later one. `reason` as above.
+// Returns whether what encoding takes from a contribution can be added to a later one. `reason` as above.
 constexpr bool CanFeedBack(OpKind kind, ReduceOp op, const Encoding& encoding, const char** reason = nullptr) {
   const char* why = nullptr;
   if (kind != OpKind::kAllReduce && kind != OpKind::kReduceScatter && kind != OpKind::kReduceScatterV)
