@@ -7,13 +7,12 @@ source "$ROOT/deploy/lib.sh"
 
 usage() {
   cat <<'TEXT'
-Usage: deploy/quickstart.sh [--seconds S] [--mode ddp|diloco]
+Usage: deploy/quickstart.sh [--seconds S]
 Installs Debian packages where they are missing (as root), builds Ringway (release), then on this machine alone:
 one master, four daemons on two simulated sites, four trainers that learn English from /usr/share/common-licenses.
 Half-way one daemon is killed. At the end: loss curve, speed, what the death cost, and whether all models are equal.
 
   --seconds S   how long to train, 10 to 70 (default 40)
-  --mode MODE   ddp: average gradients each step (default); diloco: average what ranks learned every 20 steps
   --help        this text
 
 Leaves nothing behind but the build in build/release; a second run builds only what changed.
@@ -21,17 +20,11 @@ TEXT
 }
 
 SECONDS_TO_TRAIN=40
-MODE=ddp
 while (($#)); do
   case $1 in
     --seconds)
       if [[ ! ${2:-} =~ ^[0-9]{2}$ ]] || ((10#$2 < 10 || 10#$2 > 70)); then die "--seconds takes 10 to 70"; fi
       SECONDS_TO_TRAIN=$2
-      shift 2
-      ;;
-    --mode)
-      [[ ${2:-} == ddp || ${2:-} == diloco ]] || die "--mode takes ddp or diloco"
-      MODE=$2
       shift 2
       ;;
     -h | --help)
@@ -124,10 +117,10 @@ start_trainers() {
   local i
   for i in "${!SITES[@]}"; do
     start "trainer$i" "$BIN/train_text" --socket "$WORK/daemon$i.sock" --group quickstart --world "${#SITES[@]}" \
-      --reconnect 0 --mode "$MODE" --seconds "$SECONDS_TO_TRAIN" --log "$WORK/trainer$i.jsonl" --sample-chars 500
+      --reconnect 0 --seconds "$SECONDS_TO_TRAIN" --log "$WORK/trainer$i.jsonl" --sample-chars 500
     TRAINERS+=("$PID")
   done
-  say "trainers  ${#SITES[@]}, mode $MODE, $SECONDS_TO_TRAIN s"
+  say "trainers  ${#SITES[@]}, $SECONDS_TO_TRAIN s"
 }
 
 # ------------------------------------------------------------------------------------------------ training
@@ -206,11 +199,7 @@ report_numbers() {
     sent=$(last wire_bytes "$WORK/trainer$i.jsonl")
     total=$((total + ${sent:-0}))
   done
-  if [[ $MODE == ddp ]]; then
-    say "speed       $(mean_speed "$log") steps/s (median $median ms a step)"
-  else
-    say "speed       $(mean_speed "$log") rounds of 20 steps/s (median $median ms a round)"
-  fi
+  say "speed       $(mean_speed "$log") steps/s (median $median ms a step)"
   say "moved       $(awk -v bytes="$total" 'BEGIN { printf "%.2f GB", bytes / 1e9 }') between daemons"
   say "the death   cost $(awk -v l="$longest" -v m="$median" 'BEGIN { printf "%.0f", (l > m) ? l - m : 0 }') ms" \
     "(longest step after the kill less the median)"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Trains with codecs and without, and draws the losses: what a codec costs a training, and what error feedback gives back.
+"""Trains with codecs and without, and draws the losses: what a codec costs a training, and what error feedback recovers.
 
     tests/bench/codec_loss.py --build-dir build/test-release --out tests/bench/codec_loss.svg
 
-Master, daemons and trainers (train_text --mode diloco) run on this host; every case has the same seeds and steps. Prints the loss
-over the last tenth of the steps, the mean of all seeds, and how far it is from that without a codec. By hand only, with a release
-build. Python's standard library only.
+Master, daemons and trainers (train_text, which averages gradients at each step) run on this host; every case has the same seeds and
+steps. Prints the loss over the last tenth of the steps, the mean of all seeds, and how far it is from that without a codec. By hand
+only, with a release build. Python's standard library only.
 """
 
 import argparse
@@ -49,13 +49,12 @@ class Linear:
 
 
 def train(cluster, options, name, seed):
-    """(step, loss) of rank 0, a pair a round."""
+    """(step, loss) of rank 0, a pair a step."""
     log = cluster.directory / f"{name.replace(' ', '_').replace(',', '')}.{seed}.jsonl"
     trainers = []
     for rank in range(options.world):
         command = [options.build_dir / "bin" / "train_text", "--socket", cluster.socket(rank), "--group", f"{name}.{seed}",
-                   "--world", options.world, "--mode", "diloco", "--sync-every", options.sync_every, "--steps", options.steps,
-                   "--batch", options.batch, "--seed", seed, *CASES[name]]
+                   "--world", options.world, "--steps", options.steps, "--batch", options.batch, "--seed", seed, *CASES[name]]
         if rank == 0:
             command += ["--log", log]
         trainers.append(subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL))
@@ -67,7 +66,7 @@ def train(cluster, options, name, seed):
 
 
 def mean_curve(runs):
-    """Of runs with the same steps: the mean loss over equal parts of them."""
+    """The mean loss of runs with the same steps, over equal parts of them."""
     steps = [step for step, _ in runs[0]]
     losses = [statistics.mean(values) for values in zip(*([loss for _, loss in run] for run in runs))]
     part = max(1, len(steps) // POINTS)
@@ -107,7 +106,6 @@ def main():
     parser.add_argument("--out", required=True, metavar="FILE", help="the SVG")
     parser.add_argument("--world", type=int, default=3, help="ranks (3)")
     parser.add_argument("--steps", type=int, default=2000, help="of each rank (2000)")
-    parser.add_argument("--sync-every", type=int, default=10, help="steps between averages (10)")
     parser.add_argument("--batch", type=int, default=16, help="examples a rank and step (16)")
     parser.add_argument("--seeds", type=int, default=2, help="(2)")
     options = parser.parse_args()
@@ -118,7 +116,7 @@ def main():
             runs = [train(cluster, options, name, seed) for seed in range(1, options.seeds + 1)]
             curves[name], last[name] = mean_curve(runs), statistics.mean(map(last_loss, runs))
             print(f"{name:22} {last[name]:.4f}  {100 * (last[name] / last['f32'] - 1):+.2f}%", flush=True)
-    title = f"DiLoCo with {options.world} ranks, averages every {options.sync_every} steps"
+    title = f"{options.world} ranks that average their gradients"
     pathlib.Path(options.out).write_text(draw(load_plot(), curves, title), encoding="utf-8")
 
 

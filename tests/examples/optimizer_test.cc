@@ -40,17 +40,5 @@ TEST(AdamWTest, FindsTheMinimumOfAParabola) {
   EXPECT_NEAR(parameters[0], 1, 0.01);
 }
 
-TEST(NesterovTest, StepsFollowTheFormula) {
-  float parameter = 1;
-  float momentum = 0;
-  const float moved = 0.5F;
-  NesterovStep({&parameter, &momentum, 1}, &moved);
-  EXPECT_FLOAT_EQ(momentum, 0.5F);
-  EXPECT_FLOAT_EQ(parameter, 1 - 0.7F * (0.5F + 0.9F * 0.5F));
-  const float nothing = 0;
-  NesterovStep({&parameter, &momentum, 1}, &nothing);
-  EXPECT_FLOAT_EQ(momentum, 0.45F);
-}
-
 }  // namespace
 }  // namespace train_text

@@ -9,25 +9,22 @@ namespace {
 
 TEST(OptionsTest, AllOptionsAreRead) {
   std::string error;
-  const auto options =
-      ParseOptions({"--socket", "/s",     "--group",   "g",   "--world",        "4", "--text",           "/t",
-                    "--mode",   "diloco", "--steps",   "9",   "--batch",        "8", "--sync-every",     "5",
-                    "--seed",   "3",      "--log",     "/l",  "--sample-chars", "7", "--block",          "64",
-                    "--codec",  "int8",   "--seconds", "2.5", "--reconnect",    "6", "--error-feedback", "on"},
-                   &error);
+  const auto options = ParseOptions(
+      {"--socket", "/s",   "--group",          "g",  "--world",     "4",  "--text",    "/t",  "--steps",        "9",
+       "--batch",  "8",    "--seed",           "3",  "--log",       "/l", "--seconds", "2.5", "--sample-chars", "7",
+       "--codec",  "int8", "--error-feedback", "on", "--reconnect", "6"},
+      &error);
   ASSERT_TRUE(options.has_value()) << error;
   EXPECT_EQ(options->socket_path, "/s");
   EXPECT_EQ(options->group, "g");
   EXPECT_EQ(options->world, 4U);
   EXPECT_EQ(options->text_path, "/t");
-  EXPECT_EQ(options->mode, Mode::kDiloco);
   EXPECT_EQ(options->steps, 9U);
   EXPECT_EQ(options->batch, 8U);
-  EXPECT_EQ(options->sync_every, 5U);
   EXPECT_EQ(options->seed, 3U);
   EXPECT_EQ(options->log_path, "/l");
   EXPECT_EQ(options->sample_chars, 7U);
-  EXPECT_EQ(options->codec, ringway::Encoding(ringway::Codec::kInt8, 64));
+  EXPECT_EQ(options->codec, ringway::Codec::kInt8);
   EXPECT_TRUE(options->error_feedback);
   EXPECT_EQ(options->seconds, 2.5);
   EXPECT_EQ(options->reconnect_seconds, 6U);
@@ -47,22 +44,15 @@ TEST(OptionsTest, WhatDoesNotFitTogetherIsRefused) {
   std::string error;
   EXPECT_FALSE(ParseOptions({"--world", "1", "--error-feedback", "on"}, &error).has_value());
   EXPECT_NE(error.find("--codec"), std::string::npos) << error;
-  EXPECT_FALSE(ParseOptions({"--world", "1", "--codec", "int8", "--block", "48"}, &error).has_value());
-  EXPECT_NE(error.find("32, 64"), std::string::npos) << error;
-  EXPECT_FALSE(ParseOptions({"--world", "1", "--codec", "bf16", "--block", "64"}, &error).has_value());
-  EXPECT_NE(error.find("no blocks"), std::string::npos) << error;
-  const auto options = ParseOptions({"--world", "1", "--codec", "int4", "--block", "128"}, &error);
-  ASSERT_TRUE(options.has_value()) << error;
-  EXPECT_EQ(options->codec, ringway::Encoding(ringway::Codec::kInt4, 128));
 }
 
 TEST(OptionsTest, WrongArgumentsAreNamed) {
   for (const auto& [name, value] : std::initializer_list<std::pair<std::string, std::string>>{{"--world", "0"},
                                                                                               {"--world", "4x"},
                                                                                               {"--world", "-1"},
-                                                                                              {"--mode", "x"},
+                                                                                              {"--reconnect", "-1"},
                                                                                               {"--codec", "fp4"},
-                                                                                              {"--block", "0"},
+                                                                                              {"--socket", ""},
                                                                                               {"--error-feedback", "1"},
                                                                                               {"--seconds", "0"},
                                                                                               {"--steps", "0"},

@@ -77,23 +77,6 @@ TEST_F(TextTest, ShardsAreContiguousCoverAllAndDifferByAtMostOne) {
   }
 }
 
-TEST_F(TextTest, AnotherViewSharesTheTextAnewAndTheSameOneDoesNot) {
-  constexpr std::size_t kSize = 100;
-  ShardOfView shard(kSize);
-  const auto is = [&](std::uint32_t rank, std::uint32_t world) {
-    const Shard expected = ShardOf(kSize, rank, world);
-    return shard.shard().begin == expected.begin && shard.shard().end == expected.end;
-  };
-  EXPECT_TRUE(shard.Follow(7, 2, 4));
-  EXPECT_TRUE(is(2, 4));
-  EXPECT_FALSE(shard.Follow(7, 2, 4));
-  EXPECT_TRUE(is(2, 4));
-  EXPECT_TRUE(shard.Follow(8, 1, 3)) << "a peer was lost";
-  EXPECT_TRUE(is(1, 3));
-  EXPECT_TRUE(shard.Follow(9, 1, 3)) << "one was lost and one came";
-  EXPECT_TRUE(is(1, 3));
-}
-
 TEST_F(TextTest, BatchesStayInsideTheShardAndFollowTheSeed) {
   std::vector<std::uint8_t> text(100);
   for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<std::uint8_t>(i % kSymbolCount);

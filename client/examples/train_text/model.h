@@ -37,7 +37,7 @@ class Model {
  public:
   explicit Model(const Shape& shape);
 
-  std::size_t parameter_count() const { return parameter_count_; }
+  std::size_t parameter_count() const { return layers_[2].offset + layers_[2].parameter_count(); }
   std::size_t context() const { return shape_.context; }
 
   // The same parameters for the same seed on every machine: uses only exactly rounded arithmetic.
@@ -51,29 +51,22 @@ class Model {
   std::string Sample(const Real* parameters, const std::string& prompt, std::size_t length, std::uint64_t seed);
 
  private:
-  // One dense layer: where its parameters are and what it computed last.
   struct Layer {
     std::size_t in = 0;
     std::size_t out = 0;
-    std::size_t offset = 0;    // of its weights in the flat arrays; the bias follows
-    std::vector<Real> output;  // [batch][out], after the activation
-    std::vector<Real> output_gradient;
+    std::size_t offset = 0;  // of its weights in the flat arrays; the bias follows
     std::size_t parameter_count() const { return in * out + out; }
   };
 
   void Forward(const Real* parameters, const Batch& batch);
-  void ForwardLayer(const Real* parameters, const std::vector<Real>& input, std::size_t batch_size, Layer* layer);
-  double SoftmaxLoss(const Batch& batch);  // leaves the gradient of the logits in the last layer
-  // Gradients of the layer's parameters and of its input.
-  void BackwardLayer(const Real* parameters, const std::vector<Real>& input, std::size_t batch_size, const Layer& layer,
-                     Real* gradient, std::vector<Real>* input_gradient);
-  void BackwardEmbedding(const Batch& batch, Real* gradient);
+  double SoftmaxLoss(const Batch& batch);  // leaves the gradient of the logits in gradients_[3]
+  // From gradients_[number + 1] the gradients of the layer's parameters, and of its input: gradients_[number].
+  void BackwardLayer(std::size_t number, const Real* parameters, std::size_t batch_size, Real* gradient);
 
   const Shape shape_;
   Layer layers_[3];
-  std::size_t parameter_count_ = 0;
-  std::vector<Real> input_;  // [batch][context * embedding]
-  std::vector<Real> input_gradient_;
+  std::vector<Real> values_[4];  // [batch][width]: the embeddings, then what each layer computed last
+  std::vector<Real> gradients_[4];
   std::vector<Real> transposed_;
 };
 

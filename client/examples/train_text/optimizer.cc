@@ -10,8 +10,6 @@ constexpr float kBeta2 = 0.99F;
 constexpr float kEpsilon = 1e-8F;
 constexpr float kWeightDecay = 0.01F;
 constexpr double kNormMax = 1.0;
-constexpr float kOuterRate = 0.7F;
-constexpr float kOuterMomentum = 0.9F;
 
 // base^exponent by squaring: std::pow may round differently on another machine.
 double Power(double base, std::uint64_t exponent) {
@@ -44,13 +42,6 @@ void AdamWStep(const AdamWState& state, const float* gradient, std::uint64_t ste
     first[i] = kBeta1 * first[i] + (1 - kBeta1) * slope;
     second[i] = kBeta2 * second[i] + (1 - kBeta2) * slope * slope;
     parameters[i] = parameters[i] * decay - rate * first[i] / (std::sqrt(second[i] * second_scale) + kEpsilon);
-  }
-}
-
-void NesterovStep(const NesterovState& state, const float* pseudo_gradient) {
-  for (std::size_t i = 0; i < state.count; ++i) {
-    state.momentum[i] = kOuterMomentum * state.momentum[i] + pseudo_gradient[i];
-    state.parameters[i] -= kOuterRate * (pseudo_gradient[i] + kOuterMomentum * state.momentum[i]);
   }
 }
 

@@ -1,5 +1,5 @@
-// The two optimizers. Equal inputs must yield equal results on every rank, whatever its processor: optimizer.cc is
-// compiled without fused multiply-adds and uses only exactly rounded operations.
+// AdamW. Equal inputs must yield equal results on every rank, whatever its processor: optimizer.cc is compiled without
+// fused multiply-adds and uses only exactly rounded operations.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,5 @@ struct AdamWState {
 
 // Step number `step` (from 1) of AdamW (Loshchilov and Hutter), with the gradient's norm clipped to 1.
 void AdamWStep(const AdamWState& state, const float* gradient, std::uint64_t step, double learning_rate);
-
-// The outer step of DiLoCo (Douillard et al.): Nesterov momentum on an averaged pseudo-gradient.
-struct NesterovState {
-  float* parameters;
-  float* momentum;
-  std::size_t count;
-};
-void NesterovStep(const NesterovState& state, const float* pseudo_gradient);
 
 }  // namespace train_text

@@ -1,14 +1,13 @@
 // The training text: read from disk, mapped to 96 symbols, cut into shards, sampled as batches.
 //
 // A symbol is one of the 95 printable ASCII characters or the newline; every other byte becomes a space. So the
-// alphabet does not depend on the text.
-//
-// Plain values, no threads. Expected failures return nullopt, with a sentence in `error`.
+// alphabet does not depend on the text. Plain values, no threads.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -18,10 +17,9 @@ inline constexpr std::size_t kSymbolCount = 96;
 
 std::uint8_t SymbolOf(char character);
 char CharacterOf(std::uint8_t symbol);
-// A space (or a byte mapped to it) or a newline.
-constexpr bool IsBlank(std::size_t symbol) { return symbol == 0 || symbol == kSymbolCount - 1; }
 
-// The file at `path`, or all regular files of the directory `path` (no links), concatenated in sorted order.
+// The file at `path`, or all regular files of the directory `path` (no links), concatenated in sorted order. Returns
+// nullopt and a sentence in `error` if there is nothing to read.
 std::optional<std::vector<std::uint8_t>> ReadSymbols(const std::string& path, std::string* error);
 
 // Elements [begin, end) of a text.
@@ -30,33 +28,13 @@ struct Shard {
   std::size_t end = 0;
 };
 
-// Contiguous slices that cover `size` elements and differ in length by at most one. REQUIRES: rank < world.
+// Contiguous slices that cover `size` elements and differ in length by at most one: each view redistributes the text,
+// so that none of it is left out or read twice. REQUIRES: rank < world.
 Shard ShardOf(std::size_t size, std::uint32_t rank, std::uint32_t world);
 
-// The slice of this rank. A new view redistributes the text, so that none of it is left out or read twice.
-class ShardOfView {
- public:
-  explicit ShardOfView(std::size_t size) : size_(size) {}
-  // To be called with each result. Returns whether the slice has changed.
-  bool Follow(std::uint64_t epoch, std::uint32_t rank, std::uint32_t world);
-  Shard shard() const { return shard_; }
-
- private:
-  std::size_t size_;
-  std::uint64_t epoch_ = 0;
-  Shard shard_;
-};
-
-// SplitMix64: small, fast, and the same on every machine, unlike the standard distributions.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t Next();
-  double Uniform() { return static_cast<double>(Next() >> 11) * 0x1.0p-53; }  // in [0, 1)
-
- private:
-  std::uint64_t state_;
-};
+// The same on every machine, unlike the standard distributions.
+using Random = std::mt19937_64;
+inline double Uniform(Random* random) { return static_cast<double>((*random)() >> 11) * 0x1.0p-53; }  // in [0, 1)
 
 // `size` examples: contexts holds `size` rows of `context` symbols, targets the symbol that follows each row.
 struct Batch {

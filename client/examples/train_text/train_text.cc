@@ -2,12 +2,8 @@
 //
 //   train_text --socket /run/ringway/ringwayd.sock --group demo --world 4 --seconds 60 --sample-chars 400
 //
-// ddp: averages the gradients of all ranks at every step. Each layer's slice is submitted as soon as its backward pass
-// is done, and its all-reduce overlaps with the backward pass of the earlier layers.
-//
-// diloco (Douillard et al.): AdamW alone for H steps, then an outer Nesterov step on the average of the ranks'
-// parameter changes. The all-reduce of one round overlaps with the next, so it is applied one round late; meanwhile a
-// rank goes on from the newest common parameters plus its own last change.
+// Each step averages the gradients of all ranks. A layer's slice is submitted as soon as its backward pass is done, so
+// its all-reduce overlaps with the backward pass of the earlier layers.
 //
 // A rank that dies only makes the world smaller: the others redistribute the text and go on. A rank that joins later, or
 // rejoins after its daemon was restarted or the others had lost it, fetches the state first. SIGTERM or Ctrl-C at any
@@ -16,32 +12,26 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <ringway/shared_state.hpp>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "client/examples/train_text/model.h"
-#include "client/examples/train_text/must.h"
 #include "client/examples/train_text/optimizer.h"
 #include "client/examples/train_text/options.h"
-#include "client/examples/train_text/report.h"
 #include "client/examples/train_text/text.h"
 
 namespace train_text {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using Wide = unsigned long long;  // as printf prints it
 using ringway::DType;
 using ringway::OpResult;
 using ringway::ReduceOp;
-
-constexpr double kLearningRate = 2e-3;
-constexpr double kInnerLearningRate = 5e-4;  // diloco: the outer momentum adds to it
-constexpr double kWarmUpSteps = 100;
-constexpr double kSecondsBetweenLines = 10;
 
 volatile std::sig_atomic_t stop_requested = 0;
 
@@ -52,220 +42,173 @@ void RequestStop(int signal) {
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+// ---- errors
+//
+// A lost peer is no error: Ringway retries with the survivors. Nor is a restart of this rank's own daemon: the session
+// rejoins as a newcomer, and so must the trainer. Errors are a daemon that stays away, or a wrong call.
+
+[[noreturn]] void Fail(const std::string& sentence, int exit_code = 1) {
+  std::fprintf(stderr, "train_text: %s\n", sentence.c_str());
+  std::exit(exit_code);
+}
+
+std::string Describe(const ringway::Error& error) {
+  return std::string(ringway::NameOf(error.code())) + ": " + error.text();
+}
+
+// Thrown by Must for kRejoined, and caught where the trainer restarts as a newcomer.
+struct Rejoined {
+  std::string why;
+};
+
+template <typename T>
+T Must(ringway::Expected<T> expected) {
+  if (expected.error().code() == ringway::Code::kRejoined) throw Rejoined{Describe(expected.error())};
+  if (!expected.ok()) Fail(Describe(expected.error()));
+  return std::move(expected.value());
+}
+
+// ---- output: a line now and then, and with --log one JSON object for each step
+
+class Report {
+ public:
+  explicit Report(const std::string& log_path) {
+    if (log_path.empty()) return;
+    log_.reset(std::fopen(log_path.c_str(), "w"));
+    if (log_ == nullptr) Fail("cannot write the log " + log_path);
+  }
+
+  // `loss`: the average of all ranks, nats a character. `result`: of the step's last operation.
+  void Step(std::uint64_t step, double loss, double progress, double seconds, const OpResult& result) {
+    smooth_loss_ += (loss - smooth_loss_) * std::max(0.02, 1 / static_cast<double>(++steps_));
+    if (log_ != nullptr) {
+      std::fprintf(log_.get(),
+                   "{\"step\": %llu, \"loss\": %.6f, \"progress\": %.6f, \"ms\": %.3f, \"world\": %u, "
+                   "\"wire_bytes\": %llu}\n",
+                   Wide{step}, loss, progress, seconds * 1e3, result.world_size, wire_bytes_);
+      std::fflush(log_.get());  // so that the file can be followed
+    }
+    constexpr double kSecondsBetweenLines = 10;
+    if (result.epoch == printed_epoch_ && SecondsSince(printed_at_) < kSecondsBetweenLines) return;
+    printed_epoch_ = result.epoch;
+    printed_at_ = Clock::now();
+    std::printf("step %llu loss %.4f world %u rank %u\n", Wide{step}, smooth_loss_, result.world_size, result.rank);
+    std::fflush(stdout);
+  }
+
+  void AddWireBytes(std::uint64_t bytes) { wire_bytes_ += bytes; }
+  double smooth_loss() const { return smooth_loss_; }
+
+ private:
+  struct Closer {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, Closer> log_;
+  std::uint64_t steps_ = 0;
+  double smooth_loss_ = 0;
+  Wide wire_bytes_ = 0;  // sent by this rank so far
+  std::uint64_t printed_epoch_ = 0;
+  Clock::time_point printed_at_{};
+};
+
+// ---- training
+
 class Trainer {
  public:
   Trainer(const Options& options, std::vector<std::uint8_t> text)
-      : options_(options),
-        text_(std::move(text)),
-        shard_of_view_(text_.size()),
-        count_(model_.parameter_count()),
-        parameters_(count_),
-        first_moment_(count_),
-        second_moment_(count_) {
-    if (!options.log_path.empty() && !log_.Open(options.log_path)) Fail("cannot write the log " + options.log_path);
+      : options_(options), text_(std::move(text)), report_(options.log_path) {
     model_.Initialize(options.seed, parameters_.data());
-    if (options.mode == Mode::kDiloco) {
-      common_ = parameters_;
-      momentum_.resize(count_);
-    }
-    state_.emplace(Must(ringway::SharedState::Make(StateTensors())));
   }
 
   // Joins the group and fetches its state.
   void Join(const ringway::JoinOptions& options) {
-    session_ = Must(state_->Join(options));
+    session_ = Must(state_.Join(options));
     random_ = Random(options_.seed + 1000 * session_->peer_id());  // each rank draws its own examples
-    gradient_ = Must(session_->Allocate(count_ * sizeof(float)));
-    reduced_ = Must(session_->Allocate(count_ * sizeof(float)));
+    gradient_ = Must(session_->Allocate(count_ * sizeof(float)));  // shared memory: travels without a copy
+    average_ = Must(session_->Allocate(count_ * sizeof(float)));
   }
 
   void Run() {
-    while (!TrainToTheEnd()) Must(state_->Sync(*session_));
-    Report();
-    const ringway::Error left = session_->Leave();
-    if (!left.ok()) Fail(Describe(left));
+    for (bool rejoined = false; !Finished();) {
+      try {
+        if (rejoined) Must(state_.Sync(*session_));
+        FollowView();
+        step_began_ = Clock::now();
+        while (!Finished()) Step();
+      } catch (const Rejoined& cause) {  // operations in flight are lost, and the others are ahead
+        rejoined = true;
+        std::printf("step %llu %s\n", Wide{done_.steps}, cause.why.c_str());
+        std::fflush(stdout);
+      }
+    }
+    PrintModel();
+    if (const ringway::Error error = session_->Leave(); !error.ok()) Fail(Describe(error));
   }
 
  private:
-  // Returns false if the session rejoined meanwhile: operations in flight are lost, and the others are ahead.
-  bool TrainToTheEnd() {
-    try {
-      Train();
-      return true;
-    } catch (const Rejoined& rejoined) {
-      std::printf("step %llu %s\n", static_cast<unsigned long long>(step_), rejoined.why.c_str());
-      std::fflush(stdout);
-      return false;
-    }
-  }
-
-  void Train() {
-    GoOnFromTheState();
-    if (options_.mode == Mode::kDdp) {
-      while (!Finished()) DdpStep();
-    } else {
-      parameters_ = common_;
-      round_start_ = parameters_;
-      std::fill_n(gradient_.as<float>(), count_, 0.0F);  // nothing moved yet
-      while (!Finished()) DilocoRound();
-      ringway::Work last = SubmitReduce(0, count_);
-      Await(&last);
-      NesterovStep({common_.data(), momentum_.data(), count_}, reduced_.as<float>());
-      parameters_ = common_;
-    }
-  }
-
-  // ---- one step of training
-
-  void DdpStep() {
-    const Clock::time_point start = Clock::now();
+  void Step() {
+    DrawBatch(text_, OwnShard(), model_.context(), options_.batch, &random_, &batch_);
     std::vector<ringway::Work> works;
-    DrawBatch(text_, shard(), model_.context(), options_.batch, &random_, &batch_);
-    const double loss = model_.LossAndGradient(
-        parameters_.data(), batch_, gradient_.as<float>(),
-        [&](std::size_t offset, std::size_t count) { works.push_back(SubmitReduce(offset, count)); });
-    ++step_;
-    works.push_back(SubmitStatistics(loss));
-    for (ringway::Work& work : works) Follow(Await(&work));
-    AdamWStep({parameters_.data(), first_moment_.data(), second_moment_.data(), count_}, reduced_.as<float>(), step_,
-              LearningRate(reduced_statistics_.progress));
-    Log(start);
-    EndStep();
-  }
-
-  void DilocoRound() {
-    const Clock::time_point start = Clock::now();
-    ringway::Work reduce = SubmitReduce(0, count_);  // what the previous round learned
-    double loss = 0;
-    local_gradient_.resize(count_);
-    for (std::uint64_t i = 0; i < options_.sync_every; ++i) {
-      DrawBatch(text_, shard(), model_.context(), options_.batch, &random_, &batch_);
-      loss +=
-          model_.LossAndGradient(parameters_.data(), batch_, local_gradient_.data(), [](std::size_t, std::size_t) {});
-      AdamWStep({parameters_.data(), first_moment_.data(), second_moment_.data(), count_}, local_gradient_.data(),
-                ++step_, LearningRate(Progress()));
+    mine_.loss = model_.LossAndGradient(
+        parameters_.data(), batch_, gradient_.as<float>(), [&](std::size_t offset, std::size_t count) {
+          const std::string residual = options_.error_feedback ? "from " + std::to_string(offset) : "";
+          works.push_back(Must(session_->AllReduceAsync(
+              gradient_.as<float>() + offset, average_.as<float>() + offset, count, DType::kF32, ReduceOp::kAvg,
+              {.channel = 0, .codec = options_.codec, .error_feedback = residual})));
+        });
+    // Each rank has its own clock, but all see the same average. One rank that has to stop makes it at least 1.
+    mine_.progress = stop_requested != 0 ? view_.world_size : Progress();
+    works.push_back(Must(session_->AllReduceAsync(&mine_, &all_, 2, DType::kF64, ReduceOp::kAvg)));
+    for (ringway::Work& work : works) {
+      view_ = Must(work.Wait());
+      report_.AddWireBytes(view_.wire_bytes);
     }
-    ringway::Work statistics = SubmitStatistics(loss / static_cast<double>(options_.sync_every));
-    Await(&reduce);
-    Follow(Await(&statistics));
-    NesterovStep({common_.data(), momentum_.data(), count_}, reduced_.as<float>());
-    Log(start);
-    EndStep();  // nothing is in flight here
-    float* const moved = gradient_.as<float>();
-    for (std::size_t i = 0; i < count_; ++i) {
-      moved[i] = round_start_[i] - parameters_[i];
-      round_start_[i] = parameters_[i] = common_[i] - moved[i];
-    }
+    done_ = {done_.steps + 1, all_.progress};
+    AdamWStep({parameters_.data(), first_moment_.data(), second_moment_.data(), count_}, average_.as<float>(),
+              done_.steps, LearningRate());
+    step_seconds_ = SecondsSince(step_began_);
+    step_began_ = Clock::now();
+    report_.Step(done_.steps, all_.loss, done_.progress, step_seconds_, view_);
+    // All ranks see the same flag in the same result, so all let newcomers in at the same place.
+    if (!Finished() && Must(state_.Advance(*session_, view_.update_waits))) FollowView();
   }
 
-  ringway::Work SubmitReduce(std::size_t offset, std::size_t count) {
-    return Must(session_->AllReduceAsync(
-        gradient_.as<float>() + offset, reduced_.as<float>() + offset, count, DType::kF32, ReduceOp::kAvg,
-        {.channel = 0, .codec = options_.codec, .error_feedback = FeedbackName(offset)}));
-  }
-
-  // Names the residual of the slice that begins at `offset`: a layer's gradient, or all that was learned.
-  std::string FeedbackName(std::size_t offset) const {
-    return options_.error_feedback ? "from " + std::to_string(offset) : "";
-  }
-
-  // Ranks must agree on when to stop: each has its own clock, but all see the same average.
-  ringway::Work SubmitStatistics(double loss) {
-    // One rank that has to stop makes the average at least 1.
-    statistics_ = {loss, stop_requested != 0 ? static_cast<double>(last_.world_size) : Progress()};
-    return Must(session_->AllReduceAsync(&statistics_, &reduced_statistics_, 2, DType::kF64, ReduceOp::kAvg));
-  }
-
-  OpResult Await(ringway::Work* work) {
-    OpResult result = Must(work->Wait());
-    wire_bytes_ += result.wire_bytes;
-    retries_ += result.retries;
-    return result;
-  }
-
+  // 0 at the beginning, 1 at the end.
   double Progress() const {
-    const double progress = options_.steps != 0 ? static_cast<double>(step_) / static_cast<double>(options_.steps)
-                                                : progress_before_ + SecondsSince(start_) / options_.seconds;
-    return std::min(progress, 1.0);
+    return options_.steps != 0 ? static_cast<double>(done_.steps + 1) / static_cast<double>(options_.steps)
+                               : done_.progress + step_seconds_ / options_.seconds;
   }
-  bool Finished() const { return reduced_statistics_.progress >= 1 - 1e-9; }
-  double LearningRate(double progress) const {
-    const double rate = options_.mode == Mode::kDdp ? kLearningRate : kInnerLearningRate;
-    return rate * std::min(1.0, static_cast<double>(step_) / kWarmUpSteps) * (1 - 0.95 * std::min(progress, 1.0));
-  }
+  bool Finished() const { return done_.progress >= 1 - 1e-9; }
 
-  // ---- newcomers
-
-  // All ranks see the same flag in the same result, so all let newcomers in at the same place.
-  void EndStep() {
-    if (Finished()) return;
-    header_ = {step_, reduced_statistics_.progress};
-    const std::uint64_t peer = session_->peer_id();
-    if (Must(state_->Advance(*session_, last_.update_waits))) GoOnFromTheState();
-    // It rejoined as a newcomer: what it learned since belongs to a state that the group has left.
-    if (session_->peer_id() != peer && options_.mode == Mode::kDiloco) round_start_ = parameters_ = common_;
+  double LearningRate() const {
+    constexpr double kHighest = 2e-3;
+    constexpr double kWarmUpSteps = 100;
+    return kHighest * std::min(1.0, static_cast<double>(done_.steps) / kWarmUpSteps) *
+           (1 - 0.95 * std::min(1.0, done_.progress));
   }
 
-  std::vector<ringway::StateTensor> StateTensors() {
-    std::vector<ringway::StateTensor> tensors = {{"header", &header_, sizeof(header_)}};
-    const auto add = [&tensors](const char* name, std::vector<float>* values) {
-      tensors.push_back({name, values->data(), values->size() * sizeof(float)});
-    };
-    if (options_.mode == Mode::kDdp) {
-      add("parameters", &parameters_);
-      add("first moment", &first_moment_);
-      add("second moment", &second_moment_);
-    } else {
-      add("common parameters", &common_);
-      add("momentum", &momentum_);
-    }
-    return tensors;
+  void FollowView() {
+    view_.epoch = session_->epoch();
+    view_.rank = session_->rank();
+    view_.world_size = session_->world_size();
   }
 
-  void GoOnFromTheState() {
-    step_ = header_.step;
-    progress_before_ = header_.progress;
-    start_ = Clock::now();
-    last_.epoch = session_->epoch();
-    last_.rank = session_->rank();
-    last_.world_size = session_->world_size();
-    Follow(last_);
+  Shard OwnShard() const {
+    const Shard shard = ShardOf(text_.size(), view_.rank, view_.world_size);
+    if (shard.end - shard.begin <= model_.context()) Fail("the text is too short for so many ranks; see --text");
+    return shard;
   }
 
-  // Called with each result.
-  void Follow(const OpResult& result) {
-    last_ = result;
-    if (!shard_of_view_.Follow(result.epoch, result.rank, result.world_size)) return;
-    if (shard().end - shard().begin <= model_.context()) Fail("the text is too short for so many ranks; see --text");
-    printed_at_ = {};
-  }
-
-  Shard shard() const { return shard_of_view_.shard(); }
-
-  static std::span<std::byte> BytesOf(std::vector<float>* part) { return std::as_writable_bytes(std::span(*part)); }
-
-  // ---- output
-
-  void Log(Clock::time_point start) {
-    const double weight = std::max(0.02, 1 / static_cast<double>(++logged_));
-    smooth_loss_ += (reduced_statistics_.loss - smooth_loss_) * weight;
-    log_.Write({step_, reduced_statistics_.loss, reduced_statistics_.progress, SecondsSince(start) * 1e3, last_.rank,
-                last_.world_size, last_.epoch, retries_, wire_bytes_});
-    if (SecondsSince(printed_at_) < kSecondsBetweenLines) return;
-    printed_at_ = Clock::now();
-    std::printf("step %llu loss %.4f world %u rank %u\n", static_cast<unsigned long long>(step_), smooth_loss_,
-                last_.world_size, last_.rank);
-    std::fflush(stdout);
-  }
-
-  void Report() {
-    if (last_.rank == 0 && options_.sample_chars != 0) {
+  void PrintModel() {
+    if (view_.rank == 0 && options_.sample_chars != 0) {
       const std::string prompt = "The ";  // without one, a model trained for seconds writes blanks
       const std::string sample = model_.Sample(parameters_.data(), prompt, options_.sample_chars, options_.seed);
       std::printf("sample:\n%s%s\n", prompt.c_str(), sample.c_str());
     }
-    std::printf("rank %u final loss %.4f model hash %016llx\n", last_.rank, smooth_loss_,
-                static_cast<unsigned long long>(HashOf(BytesOf(&parameters_))));
+    std::uint64_t hash = 0xCBF29CE484222325U;  // FNV-1a
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(parameters_.data());
+    for (std::size_t i = 0; i < count_ * sizeof(float); ++i) hash = (hash ^ bytes[i]) * 0x100000001B3U;
+    std::printf("rank %u final loss %.4f model hash %016llx\n", view_.rank, report_.smooth_loss(), Wide{hash});
   }
 
   struct Statistics {
@@ -273,51 +216,52 @@ class Trainer {
     double progress = 0;
   };
 
-  struct Header {
-    std::uint64_t step = 0;
+  struct Done {
+    std::uint64_t steps = 0;
     double progress = 0;
   };
 
   const Options options_;
-  std::unique_ptr<ringway::Session> session_;
   const std::vector<std::uint8_t> text_;
-  ShardOfView shard_of_view_;
-  Random random_{0};
+  Report report_;
   Model model_{Shape{}};
-  const std::size_t count_;
+  const std::size_t count_ = model_.parameter_count();
+
+  // What all ranks have alike.
+  Done done_;
+  std::vector<float> parameters_ = std::vector<float>(count_);
+  std::vector<float> first_moment_ = parameters_, second_moment_ = parameters_;
+  ringway::SharedState state_ =
+      Must(ringway::SharedState::Make({{"done", &done_, sizeof done_},
+                                       {"parameters", parameters_.data(), count_ * sizeof(float)},
+                                       {"first moment", first_moment_.data(), count_ * sizeof(float)},
+                                       {"second moment", second_moment_.data(), count_ * sizeof(float)}}));
+
+  std::unique_ptr<ringway::Session> session_;
+  OpResult view_;  // of the newest result, or as the session says
+  Random random_{0};
   Batch batch_;
-
-  std::vector<float> parameters_, first_moment_, second_moment_;
-  std::vector<float> common_, momentum_, round_start_, local_gradient_;  // diloco
-  Header header_;
-  std::optional<ringway::SharedState> state_;  // parameters, optimizer and header_
-  ringway::Buffer gradient_, reduced_;
-  Statistics statistics_, reduced_statistics_;
-  std::uint64_t step_ = 0;
-  double progress_before_ = 0;  // at start_
-  Clock::time_point start_ = Clock::now();
-
-  OpResult last_;
-  StepLog log_;
-  Clock::time_point printed_at_{};  // of the last line printed
-  std::uint64_t logged_ = 0, wire_bytes_ = 0, retries_ = 0;
-  double smooth_loss_ = 0;
+  ringway::Buffer gradient_, average_;
+  Statistics mine_, all_;
+  Clock::time_point step_began_;
+  double step_seconds_ = 0;  // of the last one
 };
 
 int Main(const std::vector<std::string>& arguments) {
+  constexpr int kExitUsage = 2;
   std::string error;
   const std::optional<Options> options = ParseOptions(arguments, &error);
-  if (!options) FailUsage(error);
-  if (options->help) {
-    std::fputs(Usage().c_str(), stdout);
-    return 0;
-  }
-  if (options->version) {
-    std::puts("train_text " RINGWAY_VERSION);
+  if (!options) Fail(error, kExitUsage);
+  if (options->help || options->version) {
+    std::fputs(options->help ? Usage().c_str() : "train_text " RINGWAY_VERSION "\n", stdout);
     return 0;
   }
   std::optional<std::vector<std::uint8_t>> text = ReadSymbols(options->text_path, &error);
-  if (!text) FailUsage(error);
+  if (!text) Fail(error, kExitUsage);
+  std::signal(SIGTERM, RequestStop);
+  std::signal(SIGINT, RequestStop);
+  Trainer trainer(*options, std::move(*text));
+  bool joining = true;  // may wait for minutes; every other wait ends with the others' step
   ringway::JoinOptions join;
   join.socket_path = options->socket_path;
   join.group = options->group;
@@ -325,12 +269,8 @@ int Main(const std::vector<std::string>& arguments) {
   join.on_waiting = [](const ringway::Error& cause) {
     std::fprintf(stderr, "train_text: waiting: %s\n", (cause.ok() ? cause.text() : Describe(cause)).c_str());
   };
-  bool joining = true;  // may wait for minutes; every other wait ends with the others' step
   join.interrupted = [&joining] { return joining && stop_requested != 0; };
   join.reconnect = std::chrono::seconds(options->reconnect_seconds);
-  std::signal(SIGTERM, RequestStop);
-  std::signal(SIGINT, RequestStop);
-  Trainer trainer(*options, std::move(*text));
   trainer.Join(join);
   joining = false;
   trainer.Run();
