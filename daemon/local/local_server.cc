@@ -159,10 +159,10 @@ Status CheckAdopted(const std::string& path, const SocketFile& file) {
 
 }  // namespace
 
-LocalServer::LocalServer(asio::io_context& context, SessionHost* host, const SessionLimits& limits,
+LocalServer::LocalServer(asio::io_context& context, SessionSink* sink, const SessionLimits& limits,
                          std::shared_ptr<MemoryBudget> memory, std::shared_ptr<UserShares> users)
     : context_(context),
-      host_(host),
+      sink_(sink),
       limits_(limits),
       memory_(std::move(memory)),
       users_(users != nullptr ? std::move(users) : std::make_shared<UserShares>(UserLimits())),
@@ -273,7 +273,7 @@ void LocalServer::AcceptOne() {
     return retry_.After(kAcceptPause, [this] { ArmAccept(); });
   }
   ArmAccept();
-  (void)std::make_shared<TrainerSession>(context_, host_, limits_, reclaimer_, memory_, limiter_, users_)
+  (void)std::make_shared<TrainerSession>(context_, sink_, limits_, reclaimer_, memory_, limiter_, users_)
       ->Start(std::move(fd));
 }
 

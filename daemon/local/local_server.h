@@ -34,7 +34,7 @@ class LocalServer {
   // `host` outlives the server. `limits`: of each session. `memory`: the daemon's budget, of which each session gets a
   // share; null: no limit. `users`: what each user may have; further connections end with kResourceExhausted. Null: the
   // defaults.
-  LocalServer(asio::io_context& context, SessionHost* host, const SessionLimits& limits = {},
+  LocalServer(asio::io_context& context, SessionSink* sink, const SessionLimits& limits = {},
               std::shared_ptr<MemoryBudget> memory = nullptr, std::shared_ptr<UserShares> users = nullptr);
   ~LocalServer();
   LocalServer(const LocalServer&) = delete;
@@ -57,7 +57,7 @@ class LocalServer {
   void AcceptOne();
 
   asio::io_context& context_;
-  SessionHost* host_;
+  SessionSink* sink_;
   SessionLimits limits_;
   std::shared_ptr<MemoryBudget> memory_;
   std::shared_ptr<UserShares> users_;

@@ -87,7 +87,7 @@ Status TrainerSession::OnHello(const ReceivedPacket& packet) {
   if (!hello.ok()) return hello.status();
   auto reply = MakePacket<abi::HelloReply>(abi::PacketType::kHelloReply);
   reply.version = abi::kVersion;
-  reply.daemon_instance = host_->Instance();
+  reply.daemon_instance = sink_->Instance();
   if (hello.value().version_min > abi::kVersion || hello.value().version_max < abi::kVersion) {
     const std::string text = "this daemon speaks local version " + std::to_string(abi::kVersion) +
                              "; install the client library and the daemon of one release";
@@ -97,7 +97,7 @@ Status TrainerSession::OnHello(const ReceivedPacket& packet) {
     return {Code::kVersionMismatch, text};
   }
   if (packet.fd.valid()) {
-    if (Status status = host_->MayJoin(*this, std::nullopt); !status.ok()) {
+    if (Status status = sink_->MayJoin(*this, std::nullopt); !status.ok()) {
       reply.code = status.code();
       SetText(reply.text, status.text());
       SendStruct(reply);
@@ -144,7 +144,7 @@ Status TrainerSession::OnJoin(std::span<const std::byte> bytes) {
     return Status::Ok();
   }
   op_deadline_ = std::chrono::milliseconds(join.op_deadline_ms);
-  if (const Status may = host_->MayJoin(*this, group.value()); !may.ok()) {
+  if (const Status may = sink_->MayJoin(*this, group.value()); !may.ok()) {
     JoinRefused(may);
     return Status::Ok();
   }
@@ -159,14 +159,14 @@ Status TrainerSession::OnJoin(std::span<const std::byte> bytes) {
 
 void TrainerSession::JoinInTurn(JoinOrder order) {
   const Duration wait = users_->TakeJoin(host_user_, net::Clock::Of(context_).Now());
-  if (wait == Duration()) return host_->OnJoin(shared_from_this(), order);
+  if (wait == Duration()) return sink_->OnJoin(shared_from_this(), order);
   JoinProgress(Code::kResourceExhausted, "user " + std::to_string(host_user_.uid) + " joins more often than " +
                                              std::to_string(std::chrono::seconds(1) / UserShares::kJoinPeriod) +
                                              " times a second: this join waits " + SecondsText(wait) + " for its turn");
   waits_for_turn_ = true;
   turn_.After(wait, [self = shared_from_this(), order = std::move(order)] {
     self->waits_for_turn_ = false;
-    if (self->state_ == State::kJoining) self->host_->OnJoin(self, order);
+    if (self->state_ == State::kJoining) self->sink_->OnJoin(self, order);
   });
 }
 
@@ -260,13 +260,14 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
   places.input_ready = slots_[submit.slot].staged_bytes;
   places.output_bytes = verdict.result_bytes;
   if (status.ok()) {
-    status = port_ == nullptr ? Status(Code::kShuttingDown, "the peer has ended")
-                              : port_->Submit({.token = submit.slot,
-                                               .spec = verdict.spec,
-                                               .descriptor = verdict.descriptor,
-                                               .layout = verdict.layout,
-                                               .buffers = std::make_shared<buffers::TrainerBuffers>(std::move(places)),
-                                               .time_limit = op_deadline_});
+    status = requests_ == nullptr
+                 ? Status(Code::kShuttingDown, "the peer has ended")
+                 : requests_->Submit({.token = submit.slot,
+                                      .spec = verdict.spec,
+                                      .descriptor = verdict.descriptor,
+                                      .layout = verdict.layout,
+                                      .buffers = std::make_shared<buffers::TrainerBuffers>(std::move(places)),
+                                      .time_limit = op_deadline_});
   }
   if (!status.ok()) Refuse(submit, status);
   return Status::Ok();
@@ -323,7 +324,7 @@ void TrainerSession::RaiseStaged(std::uint32_t slot) {
   const std::uint64_t now = std::min(staged, use.input_bytes);
   if (now <= use.staged_bytes) return;
   use.staged_bytes = now;
-  if (port_ != nullptr) port_->OnStaged(slot, now);
+  if (requests_ != nullptr) requests_->OnStaged(slot, now);
 }
 
 Status TrainerSession::OnProgress(std::span<const std::byte> bytes) {
@@ -339,7 +340,7 @@ Status TrainerSession::OnCancel(std::span<const std::byte> bytes) {
   if (!packet.ok()) return packet.status();
   if (packet.value().slot >= abi::kSlotCount) return ProtocolError("a slot number is out of range");
   // The operation may have ended while the packet was in flight.
-  if (slots_[packet.value().slot].in_use && port_ != nullptr) port_->Cancel(packet.value().slot);
+  if (slots_[packet.value().slot].in_use && requests_ != nullptr) requests_->Cancel(packet.value().slot);
   return Status::Ok();
 }
 
@@ -348,8 +349,8 @@ Status TrainerSession::OnSetDeadline(std::span<const std::byte> bytes) {
   if (!packet.ok()) return packet.status();
   const std::uint32_t slot = packet.value().slot;
   if (slot >= abi::kSlotCount) return ProtocolError("a slot number is out of range");
-  if (slots_[slot].in_use && port_ != nullptr)
-    port_->SetDeadline(slot, std::chrono::milliseconds(packet.value().after_ms));
+  if (slots_[slot].in_use && requests_ != nullptr)
+    requests_->SetDeadline(slot, std::chrono::milliseconds(packet.value().after_ms));
   return Status::Ok();
 }
 
@@ -359,7 +360,7 @@ Status TrainerSession::OnLeave(std::span<const std::byte> bytes) {
   switch (state_) {
     case State::kMember:
       state_ = State::kLeaving;
-      if (port_ != nullptr) port_->Leave();
+      if (requests_ != nullptr) requests_->Leave();
       return Status::Ok();
     case State::kGreeted:
     case State::kJoining:

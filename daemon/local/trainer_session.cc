@@ -25,11 +25,11 @@ constexpr std::uint32_t kNobody = 65534;   // of a user whom the kernel does not
 
 }  // namespace
 
-TrainerSession::TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits,
+TrainerSession::TrainerSession(asio::io_context& context, SessionSink* sink, const SessionLimits& limits,
                                ReclaimerPtr reclaimer, std::shared_ptr<MemoryBudget> memory,
                                const std::shared_ptr<PreAuthLimiter>& limiter, std::shared_ptr<UserShares> users)
     : context_(context),
-      host_(host),
+      sink_(sink),
       limits_(limits),
       reclaimer_(std::move(reclaimer)),
       budget_(memory != nullptr ? std::move(memory) : std::make_shared<MemoryBudget>()),
@@ -177,7 +177,7 @@ void TrainerSession::Refuse(const Status& why) {
   TrainerGone();
 }
 
-// ---- from the host
+// ---- from the owner
 
 // A trainer that has not read the previous text gets no more.
 void TrainerSession::JoinProgress(Code code, const std::string& text) {
@@ -256,7 +256,7 @@ void TrainerSession::Flush() {
 }
 
 void TrainerSession::End(Code code, const std::string& text) {
-  port_ = nullptr;
+  requests_ = nullptr;
   if (state_ == State::kOver) return;
   Flush();
   if (state_ == State::kLeaving && (code == Code::kLeft || code == Code::kShuttingDown)) {
@@ -280,16 +280,16 @@ void TrainerSession::TrainerGone() {
     RaiseStaged(slot);
     inputs_whole = inputs_whole && slots_[slot].staged_bytes == slots_[slot].input_bytes;
   }
-  PeerPort* port = port_;
+  RequestSink* requests = requests_;
   GoOver();
-  if (port != nullptr) port->OnTrainerGone(inputs_whole);
+  if (requests != nullptr) requests->OnTrainerGone(inputs_whole);
 }
 
 void TrainerSession::GoOver() {
   const auto self = shared_from_this();
   state_ = State::kOver;
   CloseSocket();
-  host_->OnSessionOver(self);
+  sink_->OnSessionOver(self);
 }
 
 void TrainerSession::CloseSocket() {
@@ -349,7 +349,7 @@ Status TrainerSession::OnStatus(std::span<const std::byte> bytes) {
   if (!packet.ok()) return packet.status();
   // Answers are long, so no more than one is kept for a client.
   if (!queue_.empty()) return {Code::kProtocol, "the status was asked for again before the last answer was read"};
-  const std::string json = host_->StatusJson();
+  const std::string json = sink_->StatusJson();
   constexpr std::size_t kTextMax = abi::kPacketBytesMax - sizeof(abi::StatusReply);
   std::size_t sent = 0;
   do {

@@ -54,9 +54,9 @@
 namespace ringway::local {
 
 // The peer of a session, as the session sees it.
-class PeerPort {
+class RequestSink {
  public:
-  virtual ~PeerPort() = default;
+  virtual ~RequestSink() = default;
   virtual Status Submit(buffers::Submission submission) = 0;
   virtual void OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) = 0;
   virtual void Cancel(std::uint64_t token) = 0;
@@ -78,9 +78,9 @@ struct JoinOrder {
 
 class TrainerSession;
 
-class SessionHost {
+class SessionSink {
  public:
-  virtual ~SessionHost() = default;
+  virtual ~SessionSink() = default;
   // Returns Ok if the session's user may join the group, or, without one, any group at all.
   virtual Status MayJoin(const TrainerSession& session, const std::optional<std::string>& group) = 0;
   // Answer with JoinRefused, or Attach and Joined.
@@ -110,7 +110,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   // `reclaimer`: frees its regions; null: they are freed in place. `memory`: the daemon's budget; null: no limit.
   // `limiter`: rate limit of all sessions that are not members; null: none. `users`: what its user may have; null: no
   // limit.
-  TrainerSession(asio::io_context& context, SessionHost* host, const SessionLimits& limits,
+  TrainerSession(asio::io_context& context, SessionSink* sink, const SessionLimits& limits,
                  ReclaimerPtr reclaimer = nullptr, std::shared_ptr<MemoryBudget> memory = nullptr,
                  const std::shared_ptr<PreAuthLimiter>& limiter = nullptr, std::shared_ptr<UserShares> users = nullptr);
   ~TrainerSession();
@@ -119,8 +119,8 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   Status Start(net::UniqueFd fd);
 
   // ---- from the host
-  void Attach(PeerPort* port) { port_ = port; }
-  void Detach() { port_ = nullptr; }
+  void Attach(RequestSink* requests) { requests_ = requests; }
+  void Detach() { requests_ = nullptr; }
   void JoinProgress(Code code, const std::string& text);
   void JoinRefused(const Status& why);
   void Joined(const JoinOutcome& joined);
@@ -131,7 +131,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   void Flush();
   // Handles the packets that the trainer has already sent.
   void ReadPending();
-  // Ends the session, with LeaveReply for kLeft after a Leave, otherwise with Ended. Does not call the PeerPort.
+  // Ends the session, with LeaveReply for kLeft after a Leave, otherwise with Ended. Does not call the RequestSink.
   void End(Code code, const std::string& text);
 
   bool open() const { return socket_.is_open(); }
@@ -205,14 +205,14 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   void CloseSocket();
 
   asio::io_context& context_;
-  SessionHost* host_;
+  SessionSink* sink_;
   SessionLimits limits_;
   ReclaimerPtr reclaimer_;
   std::shared_ptr<MemoryBudget> budget_;
   std::shared_ptr<UserShares> users_;
   std::shared_ptr<MemoryShare> memory_;  // since Start
   std::weak_ptr<PreAuthLimiter> limiter_;
-  PeerPort* port_ = nullptr;
+  RequestSink* requests_ = nullptr;
   State state_ = State::kNew;
   PeerId peer_;  // of a member
   asio::posix::stream_descriptor socket_;

@@ -17,17 +17,17 @@ namespace ringway::net {
 
 class Doorbell {
  public:
-  class Callee {
+  class Sink {
    public:
-    virtual ~Callee() = default;
+    virtual ~Sink() = default;
     virtual void OnRung() = 0;
 
    private:
     friend class Doorbell;
     std::atomic<bool> waits_ = false;
     // While pending:
-    std::shared_ptr<Callee> hold_;
-    Callee* next_ = nullptr;
+    std::shared_ptr<Sink> hold_;
+    Sink* next_ = nullptr;
   };
 
   explicit Doorbell(asio::io_context& target) : target_(target) {}
@@ -35,16 +35,16 @@ class Doorbell {
   Doorbell(const Doorbell&) = delete;
   Doorbell& operator=(const Doorbell&) = delete;
 
-  // REQUIRES: `callee` is always rung at the same bell.
-  void Ring(std::shared_ptr<Callee> callee);
+  // REQUIRES: `sink` is always rung at the same bell.
+  void Ring(std::shared_ptr<Sink> sink);
 
  private:
   void CallAll();
   // Returns all pending objects, the first to ring first.
-  Callee* TakeAll();
+  Sink* TakeAll();
 
   asio::io_context& target_;
-  std::atomic<Callee*> newest_ = nullptr;  // a list through next_; CallAll is posted exactly while it is not empty
+  std::atomic<Sink*> newest_ = nullptr;  // a list through next_; CallAll is posted exactly while it is not empty
 };
 
 }  // namespace ringway::net

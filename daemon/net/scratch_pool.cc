@@ -84,7 +84,7 @@ Scratch ScratchPool::Acquire(const std::shared_ptr<ScratchAccount>& account, std
 }
 
 void ScratchPool::Wait(const std::shared_ptr<ScratchAccount>& account, std::size_t bytes,
-                       std::weak_ptr<ScratchWaiter> waiter) {
+                       std::weak_ptr<ScratchSink> waiter) {
   const bool large = bytes > kSmallBytes;
   ScratchAccount::Use& use = account->uses_[large];
   if (use.waiters.empty()) sizes_[large].line.push_back(account);
@@ -110,7 +110,7 @@ void ScratchPool::Serve(bool large) {
   for (std::size_t i = 0; i < line.size();) {
     const std::shared_ptr<ScratchAccount> account = line[i];
     auto& waiters = account->uses_[large].waiters;
-    std::shared_ptr<ScratchWaiter> waiter;
+    std::shared_ptr<ScratchSink> waiter;
     while (!waiters.empty() && (waiter = waiters.front().lock()) == nullptr) waiters.pop_front();
     Scratch scratch = waiter == nullptr ? Scratch() : Acquire(account, sizes_[large].bytes);
     if (waiter != nullptr && !scratch) {

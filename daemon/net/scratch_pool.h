@@ -34,9 +34,9 @@ namespace ringway::net {
 class Scratch;
 class ScratchPool;
 
-class ScratchWaiter {
+class ScratchSink {
  public:
-  virtual ~ScratchWaiter() = default;
+  virtual ~ScratchSink() = default;
   // Delivers the awaited buffer. Called within another holder's Scratch::Reset: keep it and continue later.
   virtual void OnScratch(Scratch scratch) = 0;
 };
@@ -46,9 +46,9 @@ class ScratchAccount {
  private:
   friend class ScratchPool;
   struct Use {
-    std::size_t held = 0;                              // of the pool
-    bool has_extra = false;                            // one outside it
-    std::deque<std::weak_ptr<ScratchWaiter>> waiters;  // not empty: the account is in the pool's line
+    std::size_t held = 0;                            // of the pool
+    bool has_extra = false;                          // one outside it
+    std::deque<std::weak_ptr<ScratchSink>> waiters;  // not empty: the account is in the pool's line
   };
   std::array<Use, 2> uses_;  // small, large
 };
@@ -96,7 +96,7 @@ class ScratchPool {
   std::shared_ptr<ScratchAccount> AccountOf(PeerId peer);
   // Returns a buffer of at least `bytes`, or none: then Wait. REQUIRES: bytes <= kPayloadBytesMax.
   Scratch Acquire(const std::shared_ptr<ScratchAccount>& account, std::size_t bytes);
-  void Wait(const std::shared_ptr<ScratchAccount>& account, std::size_t bytes, std::weak_ptr<ScratchWaiter> waiter);
+  void Wait(const std::shared_ptr<ScratchAccount>& account, std::size_t bytes, std::weak_ptr<ScratchSink> waiter);
   // Sink for discarded bytes; all may write here.
   std::span<std::byte> trash() { return trash_; }
 

@@ -31,8 +31,8 @@
 namespace ringway::net {
 
 class StreamLane final : public Lane,
-                         public StreamWaiter,
-                         public ScratchWaiter,
+                         public StreamSink,
+                         public ScratchSink,
                          public std::enable_shared_from_this<StreamLane> {
  public:
   // `pool`: of the loop's thread.
@@ -44,10 +44,10 @@ class StreamLane final : public Lane,
   void Close() override;
   bool idle() const override { return open() && !sending_; }
   bool Send(LaneOutbound outbound) override;
-  // ---- StreamWaiter
+  // ---- StreamSink
   void OnReadable() override;
   void OnWritable() override;
-  // ---- ScratchWaiter
+  // ---- ScratchSink
   void OnScratch(Scratch scratch) override;
 
   // During OnLanePayload: moves the payload's buffer to the sink. Empty if the payload is not in one.

@@ -10,7 +10,7 @@ namespace ringway::net {
 // ---- on the lane thread
 
 LaneFarEnd::LaneFarEnd(std::shared_ptr<LaneCrossing> crossing, LaneThread& thread, Doorbell& home,
-                       std::shared_ptr<Doorbell::Callee> near, LaneLabel label)
+                       std::shared_ptr<Doorbell::Sink> near, LaneLabel label)
     : crossing_(std::move(crossing)), thread_(thread), home_(home), near_(std::move(near)), label_(label) {}
 
 void LaneFarEnd::OnRung() {

@@ -62,13 +62,13 @@ struct LaneCrossing {
 };
 
 // The end on the lane thread; all calls are made there.
-class LaneFarEnd final : public LaneSink, public Doorbell::Callee {
+class LaneFarEnd final : public LaneSink, public Doorbell::Sink {
  public:
   // `near` is rung at `home` when it has work.
   LaneFarEnd(std::shared_ptr<LaneCrossing> crossing, LaneThread& thread, Doorbell& home,
-             std::shared_ptr<Doorbell::Callee> near, LaneLabel label);
+             std::shared_ptr<Doorbell::Sink> near, LaneLabel label);
 
-  // ---- Doorbell::Callee
+  // ---- Doorbell::Sink
   void OnRung() override;
   // ---- LaneSink
   Result<LaneInbound> OnLaneHeader(const LaneLabel& lane, const SegmentHeader& header) override;
@@ -84,13 +84,13 @@ class LaneFarEnd final : public LaneSink, public Doorbell::Callee {
   std::shared_ptr<LaneCrossing> crossing_;
   LaneThread& thread_;
   Doorbell& home_;
-  std::shared_ptr<Doorbell::Callee> near_;  // until the far end has closed
+  std::shared_ptr<Doorbell::Sink> near_;  // until the far end has closed
   LaneLabel label_;
   std::shared_ptr<StreamLane> stream_;
   SegmentHeader header_;
 };
 
-class ThreadedLane final : public Lane, public Doorbell::Callee, public std::enable_shared_from_this<ThreadedLane> {
+class ThreadedLane final : public Lane, public Doorbell::Sink, public std::enable_shared_from_this<ThreadedLane> {
  public:
   ThreadedLane(Doorbell& home, LaneThread& thread, LaneLabel label, std::uint32_t send_payload_bytes_max);
   ~ThreadedLane() override;
@@ -101,7 +101,7 @@ class ThreadedLane final : public Lane, public Doorbell::Callee, public std::ena
   bool idle() const override { return sink_ != nullptr && !sending_; }
   // Always returns false: OnLaneIdle reports when the lane is idle again.
   bool Send(LaneOutbound outbound) override;
-  // ---- Doorbell::Callee
+  // ---- Doorbell::Sink
   void OnRung() override;
 
  private:

@@ -44,7 +44,7 @@
 
 namespace ringway::daemon {
 
-class Daemon final : public net::MasterSink, public ControlPort {
+class Daemon final : public net::MasterSink, public DataPlaneSink {
  public:
   explicit Daemon(Config config);
   ~Daemon() override;
@@ -59,7 +59,7 @@ class Daemon final : public net::MasterSink, public ControlPort {
   void OnMasterDown(const std::string& why) override;
   void OnMasterRefused(const Status& why) override;
   Status OnMasterMessage(control::FromMaster message) override;
-  // ---- ControlPort (data thread)
+  // ---- DataPlaneSink (data thread)
   void ToMaster(control::ToMaster message) override;
   bool Dial(PeerId self, std::uint64_t serial, net::DialRequest request) override;
   void SetCounters(control::DaemonHeartbeat counters) override;

@@ -59,7 +59,7 @@ std::string UserOf(const local::TrainerSession& session) {
 
 }  // namespace
 
-DataPlane::DataPlane(asio::io_context& context, DataPlaneOptions options, ControlPort* control)
+DataPlane::DataPlane(asio::io_context& context, DataPlaneOptions options, DataPlaneSink* control)
     : context_(context),
       clock_(net::Clock::Of(context)),
       options_(std::move(options)),

@@ -1,7 +1,7 @@
 // The data thread: all peers, their links and their trainers, on one event loop.
 //
 // The control thread reaches it only through its BoundedPost (see daemon.h), and it reaches the control thread only
-// through ControlPort, whose calls post. Links that arrive before the master's word about their peer has are held for a
+// through DataPlaneSink, whose calls post. Links that arrive before the master's word about their peer has are held for a
 // moment: the two travel on different connections.
 //
 // Joins outlive the master: what was asked is asked again when it is back, and a peer without a view that it does not
@@ -47,9 +47,9 @@ struct LogLine {
 };
 
 // The control thread as the data thread sees it. Every call posts and returns.
-class ControlPort {
+class DataPlaneSink {
  public:
-  virtual ~ControlPort() = default;
+  virtual ~DataPlaneSink() = default;
   virtual void ToMaster(control::ToMaster message) = 0;
   // Returns false when the queue is full: nothing will be dialled.
   [[nodiscard]] virtual bool Dial(PeerId self, std::uint64_t serial, net::DialRequest request) = 0;
@@ -75,9 +75,9 @@ struct DataPlaneOptions {
   bool insecure = false;                                 // likewise
 };
 
-class DataPlane final : public RuntimeHost, public local::SessionHost {
+class DataPlane final : public RuntimeSink, public local::SessionSink {
  public:
-  DataPlane(asio::io_context& context, DataPlaneOptions options, ControlPort* control);
+  DataPlane(asio::io_context& context, DataPlaneOptions options, DataPlaneSink* control);
   ~DataPlane() override;
   DataPlane(const DataPlane&) = delete;
   DataPlane& operator=(const DataPlane&) = delete;
@@ -111,13 +111,13 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   // Ends everything at once; afterwards the loop runs dry.
   void Stop();
 
-  // ---- RuntimeHost
+  // ---- RuntimeSink
   void SendToMaster(control::ToMaster message) override;
   void Dial(net::DialRequest request, std::uint64_t serial) override;
   void Log(const agreement::Note& note, PeerId self, const std::string& group) override;
   void OnPeerEnded(PeerId self) override;
   flow::HostFlow& flow() override { return flow_; }
-  // ---- local::SessionHost
+  // ---- local::SessionSink
   Status MayJoin(const local::TrainerSession& session, const std::optional<std::string>& group) override;
   void OnJoin(const std::shared_ptr<local::TrainerSession>& session, const local::JoinOrder& order) override;
   void OnSessionOver(const std::shared_ptr<local::TrainerSession>& session) override;
@@ -171,7 +171,7 @@ class DataPlane final : public RuntimeHost, public local::SessionHost {
   const net::Clock& clock_;
   DataPlaneOptions options_;
   std::string bound_;
-  ControlPort* control_;
+  DataPlaneSink* control_;
   std::shared_ptr<MemoryBudget> memory_;
   std::shared_ptr<local::UserShares> shares_;
   net::LaneThreads lane_threads_;

@@ -22,12 +22,12 @@ std::unique_ptr<net::Stream> Answered(StandingLink link) {
 
 }  // namespace
 
-PeerRuntime::PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threads, RuntimeHost* host,
+PeerRuntime::PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threads, RuntimeSink* sink,
                          RuntimeOptions options, std::shared_ptr<local::TrainerSession> session)
     : context_(context),
       clock_(net::Clock::Of(context)),
       lane_threads_(lane_threads),
-      host_(host),
+      sink_(sink),
       options_(std::move(options)),
       session_(std::move(session)),
       peer_(options_.self, options_.join.group(),
@@ -40,7 +40,7 @@ PeerRuntime::PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threa
 
 PeerRuntime::~PeerRuntime() {
   *alive_ = nullptr;
-  host_->flow().Forget(options_.self);
+  sink_->flow().Forget(options_.self);
   CloseEverything();
   if (session_ != nullptr) session_->Detach();
 }
@@ -122,7 +122,7 @@ void PeerRuntime::AddLink(StandingLink link) {
 }
 
 PairTransport& PeerRuntime::PairWith(PeerId other) {
-  return pairs_.try_emplace(other, &host_->flow(), flow::PathKey{.self = options_.self, .other = other}).first->second;
+  return pairs_.try_emplace(other, &sink_->flow(), flow::PathKey{.self = options_.self, .other = other}).first->second;
 }
 
 void PeerRuntime::AddControl(StandingLink link, bool within_host) {
@@ -258,7 +258,7 @@ void PeerRuntime::Leave() {
 
 void PeerRuntime::OnTrainerGone(bool inputs_whole) {
   if (ended_) return;
-  host_->Log({.event = "trainer_gone", .fields = {{"why", "its process ended, or closed the socket, without leaving"}}},
+  sink_->Log({.event = "trainer_gone", .fields = {{"why", "its process ended, or closed the socket, without leaving"}}},
              options_.self, group());
   const TimePoint now = clock_.Now();
   if (inputs_whole)
@@ -329,12 +329,12 @@ void PeerRuntime::CarryOut(agreement::ToPeer& action) {
   if (std::find(to_flush_.begin(), to_flush_.end(), link) == to_flush_.end()) to_flush_.push_back(link);
 }
 
-void PeerRuntime::CarryOut(agreement::ToMaster& action) { host_->SendToMaster(std::move(action.message)); }
+void PeerRuntime::CarryOut(agreement::ToMaster& action) { sink_->SendToMaster(std::move(action.message)); }
 
 void PeerRuntime::CarryOut(links::Dial& action) {
   const std::size_t lanes = action.missing.empty() ? std::max(action.lanes, kLanesRemote) : action.missing.size();
   const std::uint64_t serial = dials_.Begin(action, lanes);
-  host_->Dial(net::DialRequest{.group = group(),
+  sink_->Dial(net::DialRequest{.group = group(),
                                .from = options_.self,
                                .to = action.other,
                                .address = action.at.address,
@@ -355,7 +355,7 @@ void PeerRuntime::CarryOut(links::CloseLinks& action) {
     return;
   }
   dials_.Close(action.other);
-  host_->flow().Forget(options_.self, action.other);
+  sink_->flow().Forget(options_.self, action.other);
   if (found == pairs_.end()) return;
   found->second.Close();
   pairs_.erase(found);
@@ -400,7 +400,7 @@ void PeerRuntime::LogOutcome(const agreement::Complete& action) const {
                                         {"retries", action.outcome.retries},
                                         {"algorithm", NameOf(action.outcome.algorithm)}},
                              .severity = agreement::Severity::kDebug};
-  host_->Log(note, options_.self, group());
+  sink_->Log(note, options_.self, group());
 }
 
 void PeerRuntime::NameMembers() {
@@ -424,10 +424,10 @@ void PeerRuntime::CarryOut(agreement::Ended& action) {
   CloseEverything();
   const Status why = WhyFor(action.code, action.text);
   session_->End(why.code(), why.text());
-  host_->OnPeerEnded(options_.self);
+  sink_->OnPeerEnded(options_.self);
 }
 
-void PeerRuntime::CarryOut(agreement::Note& action) { host_->Log(action, options_.self, group()); }
+void PeerRuntime::CarryOut(agreement::Note& action) { sink_->Log(action, options_.self, group()); }
 
 void PeerRuntime::FlushLinks() {
   for (const auto& link : to_flush_) {

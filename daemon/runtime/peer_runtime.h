@@ -35,9 +35,9 @@
 namespace ringway::daemon {
 
 // The interface through which a runtime calls the data plane.
-class RuntimeHost {
+class RuntimeSink {
  public:
-  virtual ~RuntimeHost() = default;
+  virtual ~RuntimeSink() = default;
   virtual void SendToMaster(control::ToMaster message) = 0;
   // Answered with PeerRuntime::OnDialed and the same serial.
   virtual void Dial(net::DialRequest request, std::uint64_t serial) = 0;
@@ -67,9 +67,9 @@ inline links::LinkId LinkOf(const net::LaneLabel& lane) {
   return {.other = lane.other, .control = false, .lane = lane.id};
 }
 
-class PeerRuntime final : public net::LaneSink, public net::ControlSink, public local::PeerPort {
+class PeerRuntime final : public net::LaneSink, public net::ControlSink, public local::RequestSink {
  public:
-  PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threads, RuntimeHost* host, RuntimeOptions options,
+  PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threads, RuntimeSink* sink, RuntimeOptions options,
               std::shared_ptr<local::TrainerSession> session);
   ~PeerRuntime() override;
   PeerRuntime(const PeerRuntime&) = delete;
@@ -113,7 +113,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   // ---- net::ControlSink
   Status OnControlMessage(PeerId from, const control::PeerMessage& message) override;
   void OnControlClosed(PeerId other, const std::string& why) override;
-  // ---- local::PeerPort
+  // ---- local::RequestSink
   Status Submit(buffers::Submission submission) override;
   void OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) override;
   void Cancel(std::uint64_t token) override;
@@ -163,7 +163,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   asio::io_context& context_;
   const net::Clock& clock_;
   net::LaneThreads& lane_threads_;
-  RuntimeHost* host_;
+  RuntimeSink* sink_;
   RuntimeOptions options_;
   std::shared_ptr<local::TrainerSession> session_;
   agreement::Peer peer_;

@@ -23,7 +23,7 @@ void PeerRuntime::SamplePaths(TimePoint now) {
     }
     if (const auto lanes = pair.TakeLanesWanted(now)) wanted.emplace_back(other, *lanes);
   }
-  for (const flow::PathSample& sample : samples) host_->flow().Add(options_.self, sample);
+  for (const flow::PathSample& sample : samples) sink_->flow().Add(options_.self, sample);
   for (const auto& [lane, why] : replaced) {
     if (!RINGWAY_MUTANT(kKeepStalledLane)) GiveUp(lane, why);
   }

@@ -50,7 +50,7 @@ struct CoordinatorOptions {
   std::uint64_t eager_bytes_max = 4 << 20;
 };
 
-class Coordinator final : public GroupHost {
+class Coordinator final : public GroupSink {
  public:
   using Connection = std::uint64_t;
   // A peer's names, for logs.

@@ -16,22 +16,22 @@ constexpr std::size_t kViewBytesMax = kFrameBytesMax - 1024;  // room for the en
 
 }  // namespace
 
-Group::Group(std::string name, const control::JoinRequest& first, GroupOptions options, GroupHost& host)
+Group::Group(std::string name, const control::JoinRequest& first, GroupOptions options, GroupSink& sink)
     : name_(std::move(name)),
       fail_on_peer_loss_(first.fail_on_peer_loss()),
       options_(std::move(options)),
-      host_(host),
+      sink_(sink),
       peers_(name_),
-      planner_(name_, fail_on_peer_loss_, options_, host.rates()) {}
+      planner_(name_, fail_on_peer_loss_, options_, sink.rates()) {}
 
-Group::Group(const record::Group& record, GroupOptions options, GroupHost& host, TimePoint missed)
+Group::Group(const record::Group& record, GroupOptions options, GroupSink& sink, TimePoint missed)
     : name_(record.name()),
       fail_on_peer_loss_(record.fail_on_peer_loss()),
       options_(std::move(options)),
-      host_(host),
+      sink_(sink),
       peers_(record, missed),
       views_(record),
-      planner_(name_, fail_on_peer_loss_, options_, host.rates()) {}
+      planner_(name_, fail_on_peer_loss_, options_, sink.rates()) {}
 
 record::Group Group::Record() const {
   record::Group record;
@@ -125,7 +125,7 @@ void Group::ExplainPendings() {
   for (const auto& [id, peer] : peers()) {
     if (members.contains(id)) continue;
     PendingReason why = peers_.WhyPending(id, views_);
-    if (!host_.MayChange(*this) && host_.FailsToRecord()) {
+    if (!sink_.MayChange(*this) && sink_.FailsToRecord()) {
       why = {Code::kMasterUnreachable,
              "the master cannot write its journal and changes no group until it can: see its log or status"};
     }
@@ -135,7 +135,7 @@ void Group::ExplainPendings() {
     message.mutable_pending()->set_peer(id.value);
     message.mutable_pending()->set_code(static_cast<std::uint32_t>(why.code));
     message.mutable_pending()->set_text(std::move(why.text));
-    host_.Send(id, std::move(message));
+    sink_.Send(id, std::move(message));
   }
 }
 
@@ -168,7 +168,7 @@ void Group::DropGone(PeerId peer, TimePoint now) {
   } else {
     if (is_newcomer) RevokeViewsOf(peer);
     Drop({peer}, now);
-    if (is_newcomer) host_.Changed(*this);
+    if (is_newcomer) sink_.Changed(*this);
   }
   Advance(now);
 }
@@ -222,7 +222,7 @@ void Group::ForgetIfUnheard(TimePoint now) {
   if (!views_.formed() || !std::all_of(all.begin(), all.end(), is_unheard)) return;
   RINGWAY_REACHED(kForgetGroup);
   EndViews();
-  host_.Changed(*this);
+  sink_.Changed(*this);
   Drop(all, now);
 }
 
@@ -239,12 +239,12 @@ void Group::Drop(const std::set<PeerId>& gone, TimePoint now, bool may_return) {
     message.mutable_evicted()->set_code(static_cast<std::uint32_t>(former.code));
     message.mutable_evicted()->set_text(former.told);
     message.mutable_evicted()->set_unknown(may_return && former.code != Code::kLeft);
-    host_.Send(peer, std::move(message));
+    sink_.Send(peer, std::move(message));
   }
   for (FormerPeer& former : formers) {
     peers_.Erase(former.peer);
     planner_.Forget(former.peer);
-    host_.Retire(std::move(former));
+    sink_.Retire(std::move(former));
   }
   if (gone.empty()) return;
   stirred_ = unexplained_ = true;
@@ -286,7 +286,7 @@ void Group::Apply(const Decision& decision, TimePoint now) {
   std::set<PeerId> gone = decision.gone;
   EndViews();
   if (!remaining.empty()) {
-    control::View next = planner_.MakeView(host_.NextEpoch(), remaining, peers_, decision.base);
+    control::View next = planner_.MakeView(sink_.NextEpoch(), remaining, peers_, decision.base);
     AddVerdicts(decision, &next);
     if (next.ByteSizeLong() <= kViewBytesMax) {
       views_.Form(std::move(next));
@@ -296,7 +296,7 @@ void Group::Apply(const Decision& decision, TimePoint now) {
     }
   }
   planner_.OnRecovered(now);
-  host_.Changed(*this);
+  sink_.Changed(*this);
   SendViewToMembers(current(), false);
   Drop(gone, now);
 }
@@ -316,7 +316,7 @@ void Group::AddVerdicts(const Decision& decision, control::View* next) {
                                                    ": call UpdateView, which lets in who waits, until it has them"};
   }
   for (control::Verdict& verdict : DecideVerdicts(decision.reports, options)) {
-    if (CodeFromWire(verdict.code()) == Code::kInternal) host_.CountContradiction();
+    if (CodeFromWire(verdict.code()) == Code::kInternal) sink_.CountContradiction();
     *next->add_verdicts() = std::move(verdict);
   }
   SetNextSequences(decision.reports, decision.base, next);
@@ -337,7 +337,7 @@ void Group::Advance(TimePoint now) {
 }
 
 void Group::Progress(TimePoint now) {
-  if (host_.MayChange(*this)) {
+  if (sink_.MayChange(*this)) {
     if (recovery_) {
       if (const std::optional<Decision> decision = recovery_->Decide(now)) Apply(*decision, now);
     }
@@ -360,8 +360,8 @@ void Group::TryForm() {
   }
   const std::set<PeerId> members = peers_.LargestConnected(online, true);
   if (members.empty()) return;
-  views_.Form(planner_.MakeView(host_.NextEpoch(), members, peers_, {}));
-  host_.Changed(*this);
+  views_.Form(planner_.MakeView(sink_.NextEpoch(), members, peers_, {}));
+  sink_.Changed(*this);
   SendViewToMembers(current(), false);
   for (const auto& [id, peer] : peers()) {
     if (!members.contains(id)) SendCandidates(id, OthersThan(id));  // the group has a view now
@@ -380,9 +380,9 @@ void Group::TryPrepare() {
   }
   if (reachable.empty()) return;
   next.merge(peers_.LargestConnected(reachable, false));
-  const control::View view = planner_.MakeView(host_.NextEpoch(), next, peers_, views_.Newest());
+  const control::View view = planner_.MakeView(sink_.NextEpoch(), next, peers_, views_.Newest());
   views_.Prepare(view);
-  host_.Changed(*this);
+  sink_.Changed(*this);
   SendViewToMembers(view, true);
 }
 
@@ -391,16 +391,16 @@ void Group::TryReplan(TimePoint now) {
   if (!views_.prepared().empty() || views_.revoking()) return;
   std::optional<control::View> view = planner_.Replan(current(), now);
   if (!view) return;
-  view->set_epoch(host_.NextEpoch().value);
+  view->set_epoch(sink_.NextEpoch().value);
   views_.Prepare(*view);
-  host_.Changed(*this);
+  sink_.Changed(*this);
   SendViewToMembers(*view, true);
 }
 
 void Group::OnInstalled(PeerId peer, Epoch epoch, TimePoint now) {
   const std::set<PeerId> before = views_.Members();
   if (!views_.Adopt(epoch, peer)) return;
-  host_.Changed(*this);
+  sink_.Changed(*this);
   RINGWAY_REACHED(kAdoptPrepared);
   RINGWAY_REACHED_IF(views_.revoking().has_value(), kTakeBackLate);
   const std::set<PeerId> members = views_.Members();
@@ -436,7 +436,7 @@ void Group::RevokePrepared(Epoch first) {
 
 void Group::OnPreparedRevoked(PeerId peer, Epoch epoch, TimePoint now) {
   if (!views_.OnRevoked(peer, epoch)) return;
-  host_.Changed(*this);
+  sink_.Changed(*this);
   Advance(now);
 }
 
@@ -448,7 +448,7 @@ void Group::SendCandidates(PeerId to, const std::vector<control::PeerInfo>& othe
   *message.mutable_candidates()->mutable_plan() = options_.plan;
   message.mutable_candidates()->set_formed(views_.formed());
   for (const control::PeerInfo& other : others) *message.mutable_candidates()->add_others() = other;
-  host_.Send(to, std::move(message));
+  sink_.Send(to, std::move(message));
 }
 
 std::vector<control::PeerInfo> Group::OthersThan(PeerId peer) const {
@@ -464,7 +464,7 @@ void Group::SendView(const control::View& view, bool prepared, PeerId to) {
   message.mutable_view()->set_peer(to.value);
   message.mutable_view()->set_prepared(prepared);
   *message.mutable_view()->mutable_view() = view;
-  host_.Send(to, std::move(message));
+  sink_.Send(to, std::move(message));
 }
 
 void Group::SendViewToMembers(const control::View& view, bool prepared) {
@@ -476,21 +476,21 @@ void Group::SendAbort(PeerId to) {
   control::FromMaster message;
   message.mutable_abort()->set_peer(to.value);
   message.mutable_abort()->set_epoch(recovery_->stop().value);
-  host_.Send(to, std::move(message));
+  sink_.Send(to, std::move(message));
 }
 
 void Group::SendRevokePrepared(PeerId to) {
   control::FromMaster message;
   message.mutable_revoke_prepared()->set_peer(to.value);
   message.mutable_revoke_prepared()->set_epoch(views_.revoking()->value);
-  host_.Send(to, std::move(message));
+  sink_.Send(to, std::move(message));
 }
 
 void Group::SendForget(PeerId to, const std::set<PeerId>& gone) {
   control::FromMaster message;
   message.mutable_forget()->set_peer(to.value);
   for (const PeerId other : gone) message.mutable_forget()->add_others(other.value);
-  host_.Send(to, std::move(message));
+  sink_.Send(to, std::move(message));
 }
 
 }  // namespace ringway

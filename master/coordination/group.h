@@ -41,9 +41,9 @@ namespace ringway {
 class Group;
 
 // What a group needs from its coordinator.
-class GroupHost {
+class GroupSink {
  public:
-  virtual ~GroupHost() = default;
+  virtual ~GroupSink() = default;
   virtual Epoch NextEpoch() = 0;   // strictly increasing
   virtual HostRates& rates() = 0;  // of all groups
   virtual void Send(PeerId peer, control::FromMaster message) = 0;
@@ -60,9 +60,9 @@ class GroupHost {
 
 class Group {
  public:
-  Group(std::string name, const control::JoinRequest& first, GroupOptions options, GroupHost& host);
+  Group(std::string name, const control::JoinRequest& first, GroupOptions options, GroupSink& sink);
   // Restores a journaled group. Its peers are offline, which counts as silence only from `missed` on.
-  Group(const record::Group& record, GroupOptions options, GroupHost& host, TimePoint missed);
+  Group(const record::Group& record, GroupOptions options, GroupSink& sink, TimePoint missed);
   // The record for the journal; the coordinator fills in the members' daemons.
   record::Group Record() const;
 
@@ -139,7 +139,7 @@ class Group {
   const std::string name_;
   const bool fail_on_peer_loss_;
   const GroupOptions options_;
-  GroupHost& host_;
+  GroupSink& sink_;
   GroupPeers peers_;
   ViewChain views_;
   ViewPlanner planner_;

@@ -21,7 +21,7 @@
 
 namespace ringway {
 
-class Server::Session final : public net::StreamWaiter, public std::enable_shared_from_this<Session> {
+class Server::Session final : public net::StreamSink, public std::enable_shared_from_this<Session> {
  public:
   static constexpr std::size_t kStrangerFrameBytesMax = 4096;  // a hello takes less than one KiB
   static constexpr std::size_t kQueueBytesMax = 16 << 20;
@@ -48,7 +48,7 @@ class Server::Session final : public net::StreamWaiter, public std::enable_share
   Kind kind() const { return kind_; }
   void Become(Kind kind);
 
-  // ---- net::StreamWaiter
+  // ---- net::StreamSink
   void OnReadable() override;
   void OnWritable() override;
 

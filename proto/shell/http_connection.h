@@ -29,7 +29,7 @@ using HttpResponsePtr = std::shared_ptr<const HttpResponse>;
 enum class HttpStage : std::uint8_t { kRequest, kHealth, kStatus };
 inline constexpr std::size_t kHttpStages = 3;
 
-class HttpConnection final : public net::StreamWaiter, public std::enable_shared_from_this<HttpConnection> {
+class HttpConnection final : public net::StreamSink, public std::enable_shared_from_this<HttpConnection> {
  public:
   static constexpr std::size_t kRequestBytesMax = 4096;
 
@@ -51,7 +51,7 @@ class HttpConnection final : public net::StreamWaiter, public std::enable_shared
   HttpStage stage() const { return stage_; }
   void Become(HttpStage stage) { stage_ = stage; }
 
-  // ---- net::StreamWaiter
+  // ---- net::StreamSink
   void OnReadable() override;
   void OnWritable() override;
 

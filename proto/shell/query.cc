@@ -59,7 +59,7 @@ Status DialFailure(const std::string& where, const Status& failure) {
 }
 
 // Ends a wait for a stream.
-struct Wait final : net::StreamWaiter {
+struct Wait final : net::StreamSink {
   void OnReadable() override { over = true; }
   void OnWritable() override { over = true; }
   bool over = false;
@@ -108,7 +108,7 @@ class Conversation {
   }
 
  private:
-  Status Check(const net::StreamIo& io, void (net::Stream::*await)(std::shared_ptr<net::StreamWaiter>)) {
+  Status Check(const net::StreamIo& io, void (net::Stream::*await)(std::shared_ptr<net::StreamSink>)) {
     switch (io.kind) {
       case net::StreamIo::Kind::kBytes:
         return Status::Ok();

@@ -38,7 +38,7 @@ class FrameSink {
   virtual std::string AnswerToVersion1() { return {}; }
 };
 
-class FramedSocket final : public StreamWaiter, public std::enable_shared_from_this<FramedSocket> {
+class FramedSocket final : public StreamSink, public std::enable_shared_from_this<FramedSocket> {
  public:
   FramedSocket(asio::io_context& context, std::size_t queue_bytes_max);
 
@@ -57,7 +57,7 @@ class FramedSocket final : public StreamWaiter, public std::enable_shared_from_t
   // be called from OnFrame.
   std::unique_ptr<Stream> Release();
 
-  // ---- StreamWaiter
+  // ---- StreamSink
   void OnReadable() override;
   void OnWritable() override;
 

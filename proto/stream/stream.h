@@ -51,9 +51,9 @@ struct StreamPeer {
   bool within_host = false;  // it is on this host, whatever its address
 };
 
-class StreamWaiter {
+class StreamSink {
  public:
-  virtual ~StreamWaiter() = default;
+  virtual ~StreamSink() = default;
   // Read, or Write, may make progress.
   virtual void OnReadable() = 0;
   virtual void OnWritable() = 0;
@@ -94,8 +94,8 @@ class Stream {
   void Unread(std::span<const std::byte> bytes);
 
   // Calls the waiter once. Does not allocate. REQUIRES: attached, and the last Read, or Write, would have blocked.
-  virtual void AwaitRead(std::shared_ptr<StreamWaiter> waiter) = 0;
-  virtual void AwaitWrite(std::shared_ptr<StreamWaiter> waiter) = 0;
+  virtual void AwaitRead(std::shared_ptr<StreamSink> waiter) = 0;
+  virtual void AwaitWrite(std::shared_ptr<StreamSink> waiter) = 0;
 
   virtual StreamPeer peer() const = 0;
   // The proven identity of the other end; null: none (yet). Valid as long as the stream.

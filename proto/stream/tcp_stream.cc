@@ -94,13 +94,13 @@ StreamIo TcpStream::Write(WriteParts from) {
   return Carry("cannot send", [&] { return ::sendmsg(path_.fd(), message.get(), MSG_NOSIGNAL | MSG_DONTWAIT); });
 }
 
-void TcpStream::AwaitRead(std::shared_ptr<StreamWaiter> waiter) {
+void TcpStream::AwaitRead(std::shared_ptr<StreamSink> waiter) {
   watch_->async_wait(asio::posix::stream_descriptor::wait_read, [waiter = std::move(waiter)](asio::error_code error) {
     if (!error) waiter->OnReadable();
   });
 }
 
-void TcpStream::AwaitWrite(std::shared_ptr<StreamWaiter> waiter) {
+void TcpStream::AwaitWrite(std::shared_ptr<StreamSink> waiter) {
   watch_->async_wait(asio::posix::stream_descriptor::wait_write, [waiter = std::move(waiter)](asio::error_code error) {
     if (!error) waiter->OnWritable();
   });

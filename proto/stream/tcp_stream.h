@@ -37,8 +37,8 @@ class TcpStream final : public Stream {
   Status Attach(asio::io_context& loop) override;
   void Detach() override;
   StreamIo Write(WriteParts from) override;
-  void AwaitRead(std::shared_ptr<StreamWaiter> waiter) override;
-  void AwaitWrite(std::shared_ptr<StreamWaiter> waiter) override;
+  void AwaitRead(std::shared_ptr<StreamSink> waiter) override;
+  void AwaitWrite(std::shared_ptr<StreamSink> waiter) override;
   StreamPeer peer() const override;
   StreamPath& path() override { return path_; }
   std::unique_ptr<StreamPath> SharePath() const override;

@@ -15,7 +15,7 @@ namespace ringway::tls {
 namespace {
 
 using net::StreamIo;
-using net::StreamWaiter;
+using net::StreamSink;
 
 constexpr std::size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
 constexpr char kNoTls[] = "it does not speak TLS 1.3: give both sides --tls-dir, or neither";
@@ -55,14 +55,14 @@ std::span<const std::byte> NextOf(net::WriteParts from, std::size_t skip, Record
 
 // Waits at the stream below, once for each event, for who reads and who writes. Held by that stream's waits alone: who
 // waits often holds this stream, and must not be held by it.
-class TlsStream::Relay final : public StreamWaiter {
+class TlsStream::Relay final : public StreamSink {
  public:
   void OnReadable() override { Call(Event::kBytes); }
   void OnWritable() override { Call(Event::kRoom); }
 
   bool IsWaitingFor(Event event) const { return waits_[static_cast<std::size_t>(event)].below; }
   // Returns whether somebody has to wait at the stream below for it from now on.
-  bool Add(bool reader, Event event, std::shared_ptr<StreamWaiter> waiter) {
+  bool Add(bool reader, Event event, std::shared_ptr<StreamSink> waiter) {
     Waits& waits = waits_[static_cast<std::size_t>(event)];
     (reader ? waits.reader : waits.writer) = std::move(waiter);
     return !std::exchange(waits.below, true);
@@ -74,8 +74,8 @@ class TlsStream::Relay final : public StreamWaiter {
 
  private:
   struct Waits {
-    std::shared_ptr<StreamWaiter> reader;
-    std::shared_ptr<StreamWaiter> writer;
+    std::shared_ptr<StreamSink> reader;
+    std::shared_ptr<StreamSink> writer;
     bool below = false;
   };
   void Call(Event event) {
@@ -389,11 +389,11 @@ StreamIo TlsStream::Write(net::WriteParts from) {
 // ---- waits
 
 // Once it is up, who reads waits for bytes and who writes for room, each alone.
-void TlsStream::Await(bool reader, Event event, std::shared_ptr<StreamWaiter> waiter) {
+void TlsStream::Await(bool reader, Event event, std::shared_ptr<StreamSink> waiter) {
   std::shared_ptr<Relay> relay = relay_.lock();
   const bool is_shared = relay != nullptr && relay->IsWaitingFor(event);
   const bool is_alone = up_ && event == (reader ? Event::kBytes : Event::kRoom) && !is_shared;
-  std::shared_ptr<StreamWaiter> below = std::move(waiter);
+  std::shared_ptr<StreamSink> below = std::move(waiter);
   if (!is_alone) {
     if (relay == nullptr) relay_ = relay = std::make_shared<Relay>();
     if (!relay->Add(reader, event, std::move(below))) return;
@@ -406,8 +406,8 @@ void TlsStream::Await(bool reader, Event event, std::shared_ptr<StreamWaiter> wa
   }
 }
 
-void TlsStream::AwaitRead(std::shared_ptr<StreamWaiter> waiter) { Await(true, reader_needs_, std::move(waiter)); }
+void TlsStream::AwaitRead(std::shared_ptr<StreamSink> waiter) { Await(true, reader_needs_, std::move(waiter)); }
 
-void TlsStream::AwaitWrite(std::shared_ptr<StreamWaiter> waiter) { Await(false, writer_needs_, std::move(waiter)); }
+void TlsStream::AwaitWrite(std::shared_ptr<StreamSink> waiter) { Await(false, writer_needs_, std::move(waiter)); }
 
 }  // namespace ringway::tls

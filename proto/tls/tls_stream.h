@@ -51,8 +51,8 @@ class TlsStream final : public net::Stream {
   Status Attach(asio::io_context& loop) override;
   void Detach() override;
   net::StreamIo Write(net::WriteParts from) override;
-  void AwaitRead(std::shared_ptr<net::StreamWaiter> waiter) override;
-  void AwaitWrite(std::shared_ptr<net::StreamWaiter> waiter) override;
+  void AwaitRead(std::shared_ptr<net::StreamSink> waiter) override;
+  void AwaitWrite(std::shared_ptr<net::StreamSink> waiter) override;
   net::StreamPeer peer() const override { return below_->peer(); }
   const Identity* identity() const override { return identity_ ? &*identity_ : nullptr; }
   net::StreamPath& path() override { return below_->path(); }
@@ -77,7 +77,7 @@ class TlsStream final : public net::Stream {
   net::StreamIo Outcome(int returned, Event& stuck_at);
   net::StreamIo Fail(std::string why);
   std::string WhyItFailed(unsigned long error) const;
-  void Await(bool reader, Event event, std::shared_ptr<net::StreamWaiter> waiter);
+  void Await(bool reader, Event event, std::shared_ptr<net::StreamSink> waiter);
   bool IsChatting() const { return chatter_ > kChatterMax + (read_bytes_ >> 30); }
   static void OnMessage(int sent, int version, int type, const void* bytes, std::size_t length, SSL* ssl, void* self);
   static int BioRead(BIO* bio, char* into, int bytes);

@@ -42,8 +42,8 @@ class Below final : public net::Stream {
     }
     return {.kind = Kind::kBytes, .bytes = bytes};
   }
-  void AwaitRead(std::shared_ptr<net::StreamWaiter>) override {}
-  void AwaitWrite(std::shared_ptr<net::StreamWaiter>) override {}
+  void AwaitRead(std::shared_ptr<net::StreamSink>) override {}
+  void AwaitWrite(std::shared_ptr<net::StreamSink>) override {}
   net::StreamPeer peer() const override { return {}; }
   net::StreamPath& path() override { std::abort(); }
   std::unique_ptr<net::StreamPath> SharePath() const override { return nullptr; }

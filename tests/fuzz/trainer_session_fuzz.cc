@@ -26,7 +26,7 @@ constexpr int kStepsMax = 200;
 constexpr std::uint64_t kRegionBytesMax = 64 * 1024;
 
 // Holds the operations until the fuzzer completes them.
-class Port : public PeerPort {
+class Port : public RequestSink {
  public:
   Status Submit(buffers::Submission submission) override {
     REQUIRE(!gone && submission.token < abi::kSlotCount && !open.contains(submission.token));
@@ -68,7 +68,7 @@ class Port : public PeerPort {
   }
 };
 
-class Host : public SessionHost {
+class Host : public SessionSink {
  public:
   Status MayJoin(const TrainerSession&, const std::optional<std::string>&) override { return Status::Ok(); }
   void OnJoin(const std::shared_ptr<TrainerSession>&, const JoinOrder& order) override {

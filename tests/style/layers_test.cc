@@ -3,7 +3,7 @@
 //
 // A folder is a layer. Pure ones are state machines and arithmetic: events and the time go in, actions come out.
 //
-//   proto/   contracts and base   collective/: pure   device/, stream/, tls/   shell/: for programs only (options)
+//   proto/   contracts and base   collective/: pure   device/, stream/, tls/   shell/: for programs only (options, ..)
 //   master/  planning/, coordination/: pure   |  shell/
 //   daemon/  kernels/, buffers/, collective/, links/, flow/, transfer/, agreement/: pure   |  net/, local/, staging/, runtime/
 //   client/  include, src: the library   |  examples, bench, ctl, python
@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <regex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -235,6 +236,20 @@ TEST(TreeTest, HeadersSayWhatTheyAreAndAreIncludedOnce) {
     });
     EXPECT_TRUE(is_guarded) << file.path << " has no #pragma once";
   }
+}
+
+// What an object calls on its owner or its user has one suffix.
+TEST(NamesTest, InterfacesThatAreCalledBackAreSinks) {
+  const std::regex kOther(R"(^\s*class \w*(Port|Host|Waiter|Callee|Observer|Delegate|Handler|Callback|Listener) \{)");
+  std::size_t sinks = 0;
+  for (const SourceFile& file : Sources()) {
+    for (std::size_t i = 0; i + 2 < file.lines.size(); ++i) {
+      if (file.lines[i + 2].find("virtual ~") == std::string::npos) continue;
+      EXPECT_FALSE(std::regex_search(file.lines[i], kOther)) << Where(file, i + 1) << "name it a Sink";
+      sinks += file.lines[i].find("Sink {") != std::string::npos ? 1 : 0;
+    }
+  }
+  EXPECT_GT(sinks, 5U) << "the test no longer recognizes an interface";
 }
 
 TEST(TreeTest, TopLevelHoldsOnlyWhatBelongsThere) {

@@ -23,7 +23,7 @@
 namespace ringway::local {
 namespace {
 
-class NoHost : public SessionHost {
+class NoHost : public SessionSink {
   Status MayJoin(const TrainerSession&, const std::optional<std::string>&) override { return Status::Ok(); }
   void OnJoin(const std::shared_ptr<TrainerSession>&, const JoinOrder&) override {}
   void OnSessionOver(const std::shared_ptr<TrainerSession>&) override {}

@@ -20,7 +20,7 @@
 
 namespace ringway::local {
 
-class RecordingPort : public PeerPort {
+class RecordingRequests : public RequestSink {
  public:
   Status Submit(buffers::Submission submission) override {
     submissions.push_back(std::move(submission));
@@ -39,7 +39,7 @@ class RecordingPort : public PeerPort {
   int leaves = 0;
 };
 
-class RecordingHost : public SessionHost {
+class RecordingSessions : public SessionSink {
  public:
   Status MayJoin(const TrainerSession&, const std::optional<std::string>& group) override {
     return group ? may_join_group : may_join_any;
@@ -133,8 +133,8 @@ class SessionFixture : public testing::Test {
   }
 
   asio::io_context context_;
-  RecordingHost host_;
-  RecordingPort port_;
+  RecordingSessions host_;
+  RecordingRequests port_;
   std::shared_ptr<TrainerSession> session_;
   net::UniqueFd client_;
   net::UniqueFd page_fd_;

@@ -11,7 +11,7 @@
 namespace ringway::net {
 namespace {
 
-class Counting : public Doorbell::Callee {
+class Counting : public Doorbell::Sink {
  public:
   void OnRung() override {
     ++calls;
@@ -84,7 +84,7 @@ TEST(DoorbellTest, HoldsWhoWaitsUntilCalledOrUntilItsOwnEnd) {
 // Every write before a ring is seen by a call after it: the last call sees the last value of each ringer.
 TEST(DoorbellTest, NoRingOfAnyThreadIsMissed) {
   constexpr int kRings = 50'000;
-  class Cell : public Doorbell::Callee {
+  class Cell : public Doorbell::Sink {
    public:
     explicit Cell(asio::io_context& context) : context_(context) {}
     void OnRung() override {

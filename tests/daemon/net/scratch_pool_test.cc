@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kLarge = ScratchPool::kSmallBytes + 1;
 
-class Waiter final : public ScratchWaiter {
+class Waiter final : public ScratchSink {
  public:
   explicit Waiter(std::vector<int>* served = nullptr, int name = 0) : served_(served), name_(name) {}
   void OnScratch(Scratch scratch) override {

@@ -20,7 +20,7 @@
 namespace ringway::daemon {
 namespace {
 
-class Host final : public RuntimeHost, public local::SessionHost {
+class Host final : public RuntimeSink, public local::SessionSink {
  public:
   void SendToMaster(control::ToMaster) override {}
   void Dial(net::DialRequest, std::uint64_t) override {}

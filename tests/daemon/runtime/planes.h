@@ -65,7 +65,7 @@ class SharedFile {
 class World;
 
 // A daemon without its threads and sockets, and its one trainer.
-class Node final : public ControlPort {
+class Node final : public DataPlaneSink {
  public:
   Node(World& world, std::size_t id);
   ~Node() override;
@@ -84,7 +84,7 @@ class Node final : public ControlPort {
   void OnMaster(const control::FromMaster& message);
   net::Listener& listener() { return listener_; }
 
-  // ---- ControlPort
+  // ---- DataPlaneSink
   void ToMaster(control::ToMaster message) override;
   bool Dial(PeerId self, std::uint64_t serial, net::DialRequest request) override;
   void SetCounters(control::DaemonHeartbeat counters) override;

@@ -51,8 +51,8 @@ namespace memory {
 // Who waits for one side of a pipe, at most one.
 struct Wait {
   asio::io_context* loop = nullptr;
-  std::shared_ptr<StreamWaiter> waiter;
-  void (StreamWaiter::*call)() = nullptr;
+  std::shared_ptr<StreamSink> waiter;
+  void (StreamSink::*call)() = nullptr;
 
   void Wake(Duration delay) {
     if (waiter == nullptr) return;
@@ -222,11 +222,11 @@ class MemoryStream final : public Stream {
     ends_.out->StopWriting();
   }
   StreamIo Write(WriteParts from) override { return ends_.out->Write(from); }
-  void AwaitRead(std::shared_ptr<StreamWaiter> waiter) override {
-    ends_.in->AwaitRead({.loop = loop_, .waiter = std::move(waiter), .call = &StreamWaiter::OnReadable});
+  void AwaitRead(std::shared_ptr<StreamSink> waiter) override {
+    ends_.in->AwaitRead({.loop = loop_, .waiter = std::move(waiter), .call = &StreamSink::OnReadable});
   }
-  void AwaitWrite(std::shared_ptr<StreamWaiter> waiter) override {
-    ends_.out->AwaitWrite({.loop = loop_, .waiter = std::move(waiter), .call = &StreamWaiter::OnWritable});
+  void AwaitWrite(std::shared_ptr<StreamSink> waiter) override {
+    ends_.out->AwaitWrite({.loop = loop_, .waiter = std::move(waiter), .call = &StreamSink::OnWritable});
   }
   StreamPeer peer() const override { return peer_; }
   StreamPath& path() override { return path_; }

@@ -31,7 +31,7 @@ std::vector<std::byte> Noise(std::size_t bytes, unsigned seed) {
 }
 
 // One end that sends `out` and reads until it has `wants` bytes, or it is over.
-class Party final : public net::StreamWaiter, public std::enable_shared_from_this<Party> {
+class Party final : public net::StreamSink, public std::enable_shared_from_this<Party> {
  public:
   Party(asio::io_context& loop, std::unique_ptr<Stream> stream, std::vector<std::byte> sends, std::size_t wants)
       : stream_(std::move(stream)), out_(std::move(sends)), wants_(wants) {
