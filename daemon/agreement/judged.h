@@ -1,12 +1,12 @@
 // The verdict on the header of a frame, an operation's or a message's.
 #pragma once
 
-#include "daemon/transfer/frames.h"
+#include "daemon/links/frames.h"
 
 namespace ringway::agreement {
 
 struct Judged {
-  transfer::Inbound inbound;
+  links::Inbound inbound;
   bool differs = false;  // from what was submitted here: there is something to act on
 };
 

@@ -9,12 +9,12 @@
 #include "proto/collective/error_bound.h"
 #include "proto/collective/shares.h"
 #include "proto/hash.h"
+#include "proto/memory_budget.h"
 #include "proto/mutation.h"
 
 namespace ringway::agreement {
 namespace {
 
-constexpr std::uint64_t kReorderBytesMax = 256 << 20;
 constexpr std::size_t kRetainedMax = 4096;  // operations that a report names, and kilobytes of each
 
 // The seed of stochastic rounding is the same on all ranks and in all attempts. Rounding to nearest needs none.
@@ -34,7 +34,7 @@ Algorithm Launcher::AlgorithmOf(const Operation& op) const {
       abi::AlgorithmOf(op.submission.spec).value_or(ctx_.view().plan.AlgorithmFor(descriptor.kind, wire_bytes));
   const Algorithm wanted = collective::AlgorithmFor(descriptor.kind, planned);
   const std::uint64_t needed = collective::ReorderBytesMax(wanted, ctx_.view().world_size(), bytes);
-  const bool fits = needed <= std::max(kReorderBuffersMax * bytes, kReorderBytesMax);
+  const bool fits = needed <= std::max(kReorderBuffersMax * bytes, MemoryBudget::kReorderBytesMax);
   return fits ? wanted : collective::AlgorithmFor(descriptor.kind, Algorithm::kRing);
 }
 

@@ -17,8 +17,8 @@
 #include "daemon/agreement/watchdog.h"
 #include "daemon/buffers/submission.h"
 #include "daemon/flow/probe_book.h"
+#include "daemon/links/frames.h"
 #include "daemon/links/link.h"
-#include "daemon/transfer/frames.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/duration_counts.h"
@@ -39,8 +39,8 @@ using buffers::Complete;  // an action: the trainer's slot is filled now
 using buffers::Keep;
 using buffers::Submission;
 
-using transfer::Inbound;
-using transfer::Outbound;
+using links::Inbound;
+using links::Outbound;
 
 // ---- actions
 

@@ -10,7 +10,6 @@
 // live until OnLaneClosed or Close. Any failure closes the lane: a byte stream out of sync cannot be repaired.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "daemon/links/frames.h"
+#include "daemon/links/link.h"
 #include "proto/ids.h"
 #include "proto/result.h"
 #include "proto/segment_header.h"
@@ -25,27 +26,9 @@
 
 namespace ringway::net {
 
-// Says where a payload goes. kDirect: into `target`, held by `keep`, while `attempt` is live. kScratch: into a buffer
-// of the pool. kDiscard: nowhere, and OnPayload is not called.
-struct LaneInbound {
-  enum class Kind : std::uint8_t { kDirect, kScratch, kDiscard };
-  Kind kind = Kind::kDiscard;
-  std::byte* target = nullptr;
-  std::uint64_t attempt = 0;
-  std::shared_ptr<const void> keep;
-};
-
-// `keep` holds the payload's memory until its last byte is written; it is released on the owner's thread.
-struct LaneOutbound {
-  std::array<std::byte, kSegmentHeaderBytes> header;
-  std::span<const std::byte> payload;
-  std::shared_ptr<const void> keep;
-};
-
-// Identifies a lane: `id` of the pair of `self`, a peer of this daemon, with `other`.
+// `self`: the peer of this daemon whose lane it is; its receive buffers are charged to it.
 struct LaneLabel {
-  PeerId other;
-  LaneId id;
+  links::LinkId link;
   PeerId self = {};
 };
 
@@ -53,14 +36,14 @@ struct LaneLabel {
 class LaneSink {
  public:
   virtual ~LaneSink() = default;
-  virtual Result<LaneInbound> OnLaneHeader(const LaneLabel& lane, const SegmentHeader& header) = 0;
+  virtual Result<links::Inbound> OnLaneHeader(const links::LinkId& lane, const SegmentHeader& header) = 0;
   // `hash`: Hash64 of the payload, computed on the thread that read it.
-  virtual Status OnLanePayload(const LaneLabel& lane, std::span<const std::byte> payload, std::uint64_t hash) = 0;
+  virtual Status OnLanePayload(const links::LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash) = 0;
   virtual bool IsAttemptLive(std::uint64_t attempt) = 0;
   // A segment that had to wait for room is written: the lane is idle.
   virtual void OnLaneIdle() = 0;
   // Called once, posted, never from within a call of the lane.
-  virtual void OnLaneClosed(const LaneLabel& lane, const std::string& why) = 0;
+  virtual void OnLaneClosed(const links::LinkId& lane, const std::string& why) = 0;
 };
 
 class Lane {
@@ -75,7 +58,7 @@ class Lane {
   virtual bool idle() const = 0;
   // Returns true if the segment is written and the lane idle again, false if it waits for room or has failed.
   // REQUIRES: idle().
-  virtual bool Send(LaneOutbound outbound) = 0;
+  virtual bool Send(links::Outbound outbound) = 0;
 
   // Sets the pacing rate; 0: no pacing.
   void Pace(double bytes_per_second);

@@ -35,7 +35,7 @@ std::shared_ptr<Lane> LaneThreads::MakeLane(const LaneLabel& label, std::uint32_
     return std::make_shared<StreamLane>(home_, home_pool_, label, send_payload_bytes_max);
   }
   // Spreads the lanes of all pairs, many of which have only one such lane.
-  LaneThread& thread = *threads_[(label.other.value + label.id.value) % threads_.size()];
+  LaneThread& thread = *threads_[(label.link.other.value + label.link.lane.value) % threads_.size()];
   return std::make_shared<ThreadedLane>(home_bell_, thread, label, send_payload_bytes_max);
 }
 

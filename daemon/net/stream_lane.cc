@@ -65,7 +65,7 @@ void StreamLane::Fail(const std::string& why) {
   Reset();
   asio::post(context_, [self = shared_from_this(), why] {
     LaneSink* sink = std::exchange(self->sink_, nullptr);
-    if (sink != nullptr) sink->OnLaneClosed(self->label(), why);
+    if (sink != nullptr) sink->OnLaneClosed(self->label().link, why);
   });
 }
 
@@ -113,7 +113,7 @@ bool StreamLane::TakeHeader() {
     return false;
   }
   begin_ += kSegmentHeaderBytes;
-  auto inbound = sink_->OnLaneHeader(label(), header.value());
+  auto inbound = sink_->OnLaneHeader(label().link, header.value());
   if (!open()) return false;
   if (!inbound.ok()) {
     Fail(inbound.status().text());
@@ -123,7 +123,7 @@ bool StreamLane::TakeHeader() {
   payload_bytes_ = header.value().payload_bytes;
   payload_got_ = 0;
   receiving_ = Receiving::kPayload;
-  if (inbound_.kind == LaneInbound::Kind::kScratch) {
+  if (inbound_.kind == links::Inbound::Kind::kScratch) {
     scratch_ = pool_.Acquire(account_, payload_bytes_);
     if (!scratch_) {
       receiving_ = Receiving::kAwaitScratch;
@@ -142,15 +142,15 @@ void StreamLane::OnScratch(Scratch scratch) {
 
 // Returns where the next payload byte goes; null: it is discarded. Called before every write to the target.
 std::byte* StreamLane::PayloadTarget() {
-  if (inbound_.kind == LaneInbound::Kind::kDirect && !sink_->IsAttemptLive(inbound_.attempt)) {
+  if (inbound_.kind == links::Inbound::Kind::kDirect && !sink_->IsAttemptLive(inbound_.attempt)) {
     inbound_ = {};
   }
   switch (inbound_.kind) {
-    case LaneInbound::Kind::kDirect:
+    case links::Inbound::Kind::kDirect:
       return inbound_.target + payload_got_;
-    case LaneInbound::Kind::kScratch:
+    case links::Inbound::Kind::kScratch:
       return scratch_.data() + payload_got_;
-    case LaneInbound::Kind::kDiscard:
+    case links::Inbound::Kind::kDiscard:
       break;
   }
   return nullptr;
@@ -169,14 +169,14 @@ bool StreamLane::TakePayload() {
 
 bool StreamLane::PayloadWhole() {
   receiving_ = Receiving::kHeader;
-  if (inbound_.kind == LaneInbound::Kind::kDiscard) return true;
-  const bool direct = inbound_.kind == LaneInbound::Kind::kDirect;
+  if (inbound_.kind == links::Inbound::Kind::kDiscard) return true;
+  const bool direct = inbound_.kind == links::Inbound::Kind::kDirect;
   const std::byte* payload = direct ? inbound_.target : scratch_.data();
-  const LaneInbound held = std::exchange(inbound_, {});
+  const links::Inbound held = std::exchange(inbound_, {});
   // Held here: the sink may close this lane while the payload is in use.
   whole_ = std::move(scratch_);
   const std::span whole(payload, payload_bytes_);
-  const Status status = sink_->OnLanePayload(label(), whole, Hash64(whole));
+  const Status status = sink_->OnLanePayload(label().link, whole, Hash64(whole));
   whole_.Reset();
   if (!open()) return false;
   if (!status.ok()) {
@@ -213,7 +213,7 @@ StreamIo StreamLane::Receive() {
 
 // ---- sending
 
-bool StreamLane::Send(LaneOutbound outbound) {
+bool StreamLane::Send(links::Outbound outbound) {
   RINGWAY_CHECK(idle());
   outbound_ = std::move(outbound);
   sent_bytes_ = 0;

@@ -43,7 +43,7 @@ class StreamLane final : public Lane,
   void Start(std::unique_ptr<Stream> stream, LaneSink* sink) override;
   void Close() override;
   bool idle() const override { return open() && !sending_; }
-  bool Send(LaneOutbound outbound) override;
+  bool Send(links::Outbound outbound) override;
   // ---- StreamSink
   void OnReadable() override;
   void OnWritable() override;
@@ -83,14 +83,14 @@ class StreamLane final : public Lane,
   std::array<std::byte, kReadAheadBytes> read_ahead_;
   std::size_t begin_ = 0;  // read_ahead_[begin_, end_) is read but not consumed
   std::size_t end_ = 0;
-  LaneInbound inbound_;
+  links::Inbound inbound_;
   Scratch scratch_;
   Scratch whole_;  // during OnLanePayload
   std::size_t payload_bytes_ = 0;
   std::size_t payload_got_ = 0;
 
   bool sending_ = false;
-  LaneOutbound outbound_;
+  links::Outbound outbound_;
   std::size_t sent_bytes_ = 0;
 };
 

@@ -18,7 +18,7 @@ void LaneFarEnd::OnRung() {
   if (stream_ == nullptr) Begin();
   crossing_->frames.Reclaim();
   if (!crossing_->send.exchange(false, std::memory_order_acquire) || !stream_->idle()) return;
-  const LaneOutbound& outbound = crossing_->outbound;
+  const links::Outbound& outbound = crossing_->outbound;
   if (stream_->Send({.header = outbound.header, .payload = outbound.payload, .keep = nullptr})) OnLaneIdle();
 }
 
@@ -37,12 +37,12 @@ void LaneFarEnd::End() {
   home_.Ring(std::exchange(near_, nullptr));
 }
 
-Result<LaneInbound> LaneFarEnd::OnLaneHeader(const LaneLabel&, const SegmentHeader& header) {
+Result<links::Inbound> LaneFarEnd::OnLaneHeader(const links::LinkId&, const SegmentHeader& header) {
   header_ = header;
-  return LaneInbound{.kind = LaneInbound::Kind::kScratch, .target = nullptr, .attempt = 0, .keep = nullptr};
+  return links::Inbound{.kind = links::Inbound::Kind::kScratch, .target = nullptr, .attempt = 0, .keep = nullptr};
 }
 
-Status LaneFarEnd::OnLanePayload(const LaneLabel&, std::span<const std::byte>, std::uint64_t hash) {
+Status LaneFarEnd::OnLanePayload(const links::LinkId&, std::span<const std::byte>, std::uint64_t hash) {
   const bool pushed = crossing_->frames.Push({.header = header_, .payload = stream_->TakeScratch(), .hash = hash});
   RINGWAY_CHECK(pushed);  // the ring has a place for each buffer of a peer
   home_.Ring(near_);
@@ -54,7 +54,7 @@ void LaneFarEnd::OnLaneIdle() {
   home_.Ring(near_);
 }
 
-void LaneFarEnd::OnLaneClosed(const LaneLabel&, const std::string& why) {
+void LaneFarEnd::OnLaneClosed(const links::LinkId&, const std::string& why) {
   crossing_->why_failed = why;
   crossing_->failed.store(true, std::memory_order_release);
   home_.Ring(near_);
@@ -91,7 +91,7 @@ void ThreadedLane::CloseFarEnd() {
   thread_.bell().Ring(far_);
 }
 
-bool ThreadedLane::Send(LaneOutbound outbound) {
+bool ThreadedLane::Send(links::Outbound outbound) {
   RINGWAY_CHECK(idle());
   sending_ = true;
   crossing_->outbound = std::move(outbound);
@@ -139,28 +139,28 @@ Status ThreadedLane::TakeFrames() {
 }
 
 Status ThreadedLane::Take(const LaneCrossing::Frame& frame) {
-  const auto inbound = sink_->OnLaneHeader(label(), frame.header);
+  const auto inbound = sink_->OnLaneHeader(label().link, frame.header);
   if (sink_ == nullptr) return Status::Ok();
   if (!inbound.ok()) return inbound.status();
   std::span<const std::byte> payload(frame.payload.data(), frame.header.payload_bytes);
   switch (inbound.value().kind) {
-    case LaneInbound::Kind::kDirect:
+    case links::Inbound::Kind::kDirect:
       if (!payload.empty()) std::memcpy(inbound.value().target, payload.data(), payload.size());
       payload = {inbound.value().target, payload.size()};
       break;
-    case LaneInbound::Kind::kScratch:
+    case links::Inbound::Kind::kScratch:
       break;
-    case LaneInbound::Kind::kDiscard:
+    case links::Inbound::Kind::kDiscard:
       return Status::Ok();
   }
-  const Status status = sink_->OnLanePayload(label(), payload, frame.hash);
+  const Status status = sink_->OnLanePayload(label().link, payload, frame.hash);
   return sink_ == nullptr ? Status::Ok() : status;
 }
 
 void ThreadedLane::Fail(const std::string& why) {
   LaneSink* const sink = std::exchange(sink_, nullptr);
   CloseFarEnd();
-  sink->OnLaneClosed(label(), why);
+  sink->OnLaneClosed(label().link, why);
 }
 
 }  // namespace ringway::net

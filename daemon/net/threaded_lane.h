@@ -50,7 +50,7 @@ struct LaneCrossing {
 
   // ---- written by the owner
   std::unique_ptr<Stream> beginning;  // before the first ring
-  LaneOutbound outbound;              // only the owner touches its keep
+  links::Outbound outbound;           // only the owner touches its keep
   std::atomic<bool> send = false;
   std::atomic<bool> close = false;  // then the owner does not touch `frames` any more
   // ---- written by the far end
@@ -71,11 +71,11 @@ class LaneFarEnd final : public LaneSink, public Doorbell::Sink {
   // ---- Doorbell::Sink
   void OnRung() override;
   // ---- LaneSink
-  Result<LaneInbound> OnLaneHeader(const LaneLabel& lane, const SegmentHeader& header) override;
-  Status OnLanePayload(const LaneLabel& lane, std::span<const std::byte> payload, std::uint64_t hash) override;
+  Result<links::Inbound> OnLaneHeader(const links::LinkId& lane, const SegmentHeader& header) override;
+  Status OnLanePayload(const links::LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash) override;
   bool IsAttemptLive(std::uint64_t) override { return true; }
   void OnLaneIdle() override;
-  void OnLaneClosed(const LaneLabel& lane, const std::string& why) override;
+  void OnLaneClosed(const links::LinkId& lane, const std::string& why) override;
 
  private:
   void Begin();
@@ -100,7 +100,7 @@ class ThreadedLane final : public Lane, public Doorbell::Sink, public std::enabl
   void Close() override;
   bool idle() const override { return sink_ != nullptr && !sending_; }
   // Always returns false: OnLaneIdle reports when the lane is idle again.
-  bool Send(LaneOutbound outbound) override;
+  bool Send(links::Outbound outbound) override;
   // ---- Doorbell::Sink
   void OnRung() override;
 

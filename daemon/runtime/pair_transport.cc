@@ -17,7 +17,7 @@ void PairTransport::TakeControl(std::shared_ptr<net::ControlLink> link, bool wit
 
 void PairTransport::TakeLane(const std::shared_ptr<net::Lane>& lane, std::size_t first) {
   if (std::exchange(first_lanes_, first) != first) CloseLanes();
-  const std::size_t index = lane->label().id.value;
+  const std::size_t index = lane->label().link.lane.value;
   lanes_.resize(std::max({lanes_.size(), first, index + 1}));
   if (lanes_[index] != nullptr) lanes_[index]->Close();
   lanes_[index] = lane;

@@ -133,7 +133,7 @@ void PeerRuntime::AddControl(StandingLink link, bool within_host) {
 
 void PeerRuntime::AddLane(StandingLink link) {
   const bool small = link.id.lane.value < SmallLanes(link.terms.lanes);
-  const auto lane = lane_threads_.MakeLane({link.id.other, link.id.lane, options_.self},
+  const auto lane = lane_threads_.MakeLane({.link = link.id, .self = options_.self},
                                            small ? kSmallLanePayloadBytes : kPayloadBytesMax);
   PairWith(link.id.other).TakeLane(lane, link.terms.lanes);
   lane->Start(Answered(std::move(link)), this);
@@ -168,41 +168,29 @@ void PeerRuntime::OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcom
   Run();
 }
 
-Result<net::LaneInbound> PeerRuntime::OnLaneHeader(const net::LaneLabel& lane, const SegmentHeader& header) {
-  auto judged = peer_.OnHeader(LinkOf(lane), header);
-  if (!judged.ok()) return judged.status();
-  agreement::Inbound& inbound = judged.value();
-  net::LaneInbound out{.kind = net::LaneInbound::Kind::kDiscard,
-                       .target = inbound.target,
-                       .attempt = inbound.attempt,
-                       .keep = std::move(inbound.keep)};
-  switch (inbound.kind) {
-    case agreement::Inbound::Kind::kDirect:
-      out.kind = net::LaneInbound::Kind::kDirect;
-      return out;
-    case agreement::Inbound::Kind::kScratch:
-      if (RINGWAY_MUTANT(kDiscardScratch)) return out;
-      out.kind = net::LaneInbound::Kind::kScratch;
-      return out;
-    case agreement::Inbound::Kind::kDiscard:
-      break;
+Result<links::Inbound> PeerRuntime::OnLaneHeader(const links::LinkId& lane, const SegmentHeader& header) {
+  auto inbound = peer_.OnHeader(lane, header);
+  if (!inbound.ok()) return inbound;
+  if (inbound.value().kind == links::Inbound::Kind::kScratch && RINGWAY_MUTANT(kDiscardScratch)) {
+    inbound.value().kind = links::Inbound::Kind::kDiscard;
+    return inbound;
   }
-  Run();  // no OnPayload will follow to do it
-  return out;
+  if (inbound.value().kind == links::Inbound::Kind::kDiscard) Run();  // no OnPayload will follow to do it
+  return inbound;
 }
 
-Status PeerRuntime::OnLanePayload(const net::LaneLabel& lane, std::span<const std::byte> payload, std::uint64_t hash) {
-  Status status = peer_.OnPayload(LinkOf(lane), payload, hash);
+Status PeerRuntime::OnLanePayload(const links::LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash) {
+  Status status = peer_.OnPayload(lane, payload, hash);
   Run();
   return status;
 }
 
 void PeerRuntime::OnLaneIdle() { Run(); }
 
-void PeerRuntime::OnLaneClosed(const net::LaneLabel& lane, const std::string& why) {
+void PeerRuntime::OnLaneClosed(const links::LinkId& lane, const std::string& why) {
   if (ended_ || RINGWAY_MUTANT(kKeepClosedLane)) return;
-  if (const auto found = pairs_.find(lane.other); found != pairs_.end()) found->second.DropLane(lane.id);
-  peer_.OnLinkDown(LinkOf(lane), why, clock_.Now());
+  if (const auto found = pairs_.find(lane.other); found != pairs_.end()) found->second.DropLane(lane.lane);
+  peer_.OnLinkDown(lane, why, clock_.Now());
   Run();
 }
 

@@ -63,9 +63,7 @@ struct StandingLink {
   std::string answer;  // to be written first: the LinkReply of an accepted connection
 };
 
-inline links::LinkId LinkOf(const net::LaneLabel& lane) {
-  return {.other = lane.other, .control = false, .lane = lane.id};
-}
+inline links::LinkId LaneOf(PeerId other, LaneId lane) { return {.other = other, .control = false, .lane = lane}; }
 
 class PeerRuntime final : public net::LaneSink, public net::ControlSink, public local::RequestSink {
  public:
@@ -105,11 +103,11 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   control::PeerCounters counters() const;
 
   // ---- net::LaneSink
-  Result<net::LaneInbound> OnLaneHeader(const net::LaneLabel& lane, const SegmentHeader& header) override;
-  Status OnLanePayload(const net::LaneLabel& lane, std::span<const std::byte> payload, std::uint64_t hash) override;
+  Result<links::Inbound> OnLaneHeader(const links::LinkId& lane, const SegmentHeader& header) override;
+  Status OnLanePayload(const links::LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash) override;
   bool IsAttemptLive(std::uint64_t attempt) override { return peer_.IsLive(attempt); }
   void OnLaneIdle() override;
-  void OnLaneClosed(const net::LaneLabel& lane, const std::string& why) override;
+  void OnLaneClosed(const links::LinkId& lane, const std::string& why) override;
   // ---- net::ControlSink
   Status OnControlMessage(PeerId from, const control::PeerMessage& message) override;
   void OnControlClosed(PeerId other, const std::string& why) override;
@@ -158,7 +156,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   // Samples the pairs that carried anything since the last call: one system call per lane.
   void SamplePaths(TimePoint now);
   // Closes the lane: what it carries goes to the others, and it is opened again.
-  void GiveUp(const net::LaneLabel& lane, const char* why);
+  void GiveUp(const links::LinkId& lane, const char* why);
 
   asio::io_context& context_;
   const net::Clock& clock_;

@@ -12,14 +12,14 @@ void PeerRuntime::SamplePaths(TimePoint now) {
   if (ended_) return;
   const std::vector<PeerId> waiting = peer_.PeersWithWork();
   std::vector<flow::PathSample> samples;
-  std::vector<std::pair<net::LaneLabel, const char*>> replaced;
+  std::vector<std::pair<links::LinkId, const char*>> replaced;
   std::vector<std::pair<PeerId, std::size_t>> wanted;
   for (auto& [other, pair] : pairs_) {
     const bool waits = std::find(waiting.begin(), waiting.end(), other) != waiting.end();
     const flow::PairFlow::Verdict verdict = pair.Sample(waits, now);
     if (verdict.sample) samples.push_back(*verdict.sample);
     for (const auto& [lane, why] : verdict.replace) {
-      replaced.emplace_back(net::LaneLabel{other, LaneId(static_cast<std::uint32_t>(lane)), options_.self}, why);
+      replaced.emplace_back(LaneOf(other, LaneId(static_cast<std::uint32_t>(lane))), why);
     }
     if (const auto lanes = pair.TakeLanesWanted(now)) wanted.emplace_back(other, *lanes);
   }
@@ -32,9 +32,9 @@ void PeerRuntime::SamplePaths(TimePoint now) {
   if (!samples.empty() || !wanted.empty()) Run();
 }
 
-void PeerRuntime::GiveUp(const net::LaneLabel& lane, const char* why) {
+void PeerRuntime::GiveUp(const links::LinkId& lane, const char* why) {
   const auto found = pairs_.find(lane.other);
-  if (found != pairs_.end() && found->second.CloseLane(lane.id)) OnLaneClosed(lane, why);
+  if (found != pairs_.end() && found->second.CloseLane(lane.lane)) OnLaneClosed(lane, why);
 }
 
 void PeerRuntime::KeepPace() {
@@ -83,9 +83,8 @@ void PeerRuntime::ArmTails() {
 bool PeerRuntime::FollowTails() {
   bool pending = false;
   const auto send_empty = [this](net::Lane& lane) {
-    agreement::Outbound outbound;
-    if (!peer_.EmptyFrame(LinkOf(lane.label()), outbound)) return;
-    (void)lane.Send({.header = outbound.header, .payload = {}, .keep = {}});
+    links::Outbound outbound;
+    if (peer_.EmptyFrame(lane.label().link, outbound)) (void)lane.Send(std::move(outbound));
   };
   for (auto& [other, pair] : pairs_) pending = pair.FollowTails(send_empty) || pending;
   return pending;
@@ -93,11 +92,11 @@ bool PeerRuntime::FollowTails() {
 
 std::size_t PeerRuntime::Give(net::Lane& lane) {
   const std::span<std::byte> scratch = peer_.NeedsScratch() ? lane.codec_scratch() : std::span<std::byte>();
-  agreement::Outbound outbound;
-  if (!peer_.NextSegment(LinkOf(lane.label()), lane.send_payload_bytes_max(), scratch, outbound)) return 0;
+  links::Outbound outbound;
+  if (!peer_.NextSegment(lane.label().link, lane.send_payload_bytes_max(), scratch, outbound)) return 0;
   run_again_ = true;
   const std::size_t bytes = outbound.payload.size() + kSegmentHeaderBytes;
-  (void)lane.Send({.header = outbound.header, .payload = outbound.payload, .keep = std::move(outbound.keep)});
+  (void)lane.Send(std::move(outbound));
   return bytes;
 }
 

@@ -33,8 +33,8 @@ bool Attempt::trainer_writes(const collective::Ready& ready) const {
   return executor_->SendsInput(ready) ? buffers->trainer_writes_input() : buffers->trainer_writes_output();
 }
 
-bool Attempt::Encode(const collective::Ready& ready, const Copy& copy, std::span<std::byte> scratch, Outbound& out,
-                     links::SentFrame& sent) {
+bool Attempt::Encode(const collective::Ready& ready, const Copy& copy, std::span<std::byte> scratch,
+                     links::Outbound& out, links::SentFrame& sent) {
   collective::Executor::Encoded encoded = executor_->Encode(ready, scratch, copy == nullptr ? nullptr : copy->data());
   if (!encoded.fits) return false;
   encoded.header.kind = name.kind;
@@ -42,7 +42,7 @@ bool Attempt::Encode(const collective::Ready& ready, const Copy& copy, std::span
   encoded.header.op = name.op;
   EncodeSegmentHeader(encoded.header, out.header);
   out.payload = encoded.payload;
-  out.keep = copy == nullptr ? Keep(buffers) : Keep(copy);
+  out.keep = copy == nullptr ? buffers::Keep(buffers) : buffers::Keep(copy);
   sent = {.op = name.op, .attempt = number_, .ready = ready, .hash = encoded.header.payload_hash};
   wire_bytes += kSegmentHeaderBytes + encoded.payload.size();
   return true;

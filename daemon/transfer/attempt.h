@@ -24,8 +24,8 @@
 #include "daemon/buffers/op_buffers.h"
 #include "daemon/collective/executor.h"
 #include "daemon/collective/result_seal.h"
+#include "daemon/links/frames.h"
 #include "daemon/links/lane_ledger.h"
-#include "daemon/transfer/frames.h"
 #include "daemon/transfer/message_name.h"
 #include "daemon/transfer/ready_index.h"
 #include "proto/collective/schedule.h"
@@ -103,7 +103,7 @@ class Attempt final : private collective::ReadySink {
   // source; null: the source. Codecs encode into `scratch`. Returns false if the copy does not fit the hash of what it
   // is a copy of.
   using Copy = std::shared_ptr<const std::vector<std::byte>>;
-  bool Encode(const collective::Ready& ready, const Copy& copy, std::span<std::byte> scratch, Outbound& out,
+  bool Encode(const collective::Ready& ready, const Copy& copy, std::span<std::byte> scratch, links::Outbound& out,
               links::SentFrame& sent);
 
   // Keeps the hashes of a finished result in its trainer's memory, for fetches. REQUIRES: live, complete.

@@ -11,25 +11,25 @@ namespace ringway::transfer {
 using collective::Executor;
 using links::LinkId;
 
-Result<Inbound> FramesIn::Claim(const LinkId& lane, const SegmentHeader& header, Attempt& attempt, Rank from) {
+Result<links::Inbound> FramesIn::Claim(const LinkId& lane, const SegmentHeader& header, Attempt& attempt, Rank from) {
   Result<Executor::Claim> claimed = attempt.executor().Take(header, from);
   if (!claimed.ok()) return claimed.status();
   Executor::Claim& claim = claimed.value();
   RINGWAY_REACHED_IF(claim.skipped, kSkipFilled);
-  if (claim.skipped) return Inbound{};
+  if (claim.skipped) return links::Inbound{};
   guard_.ChooseTarget(attempt, claim);
   frames_[lane].emplace(Frame{.header = header, .attempt = attempt.number(), .claim = claim});
-  Inbound inbound;
-  inbound.kind = claim.direct != nullptr ? Inbound::Kind::kDirect : Inbound::Kind::kScratch;
+  links::Inbound inbound;
+  inbound.kind = claim.direct != nullptr ? links::Inbound::Kind::kDirect : links::Inbound::Kind::kScratch;
   inbound.target = claim.direct;
   inbound.attempt = attempt.number();
   if (inbound.target != nullptr) inbound.keep = attempt.buffers;
   return inbound;
 }
 
-Inbound FramesIn::Hold(const LinkId& lane, EarlyFrame frame) {
-  Inbound inbound;
-  inbound.kind = Inbound::Kind::kDirect;
+links::Inbound FramesIn::Hold(const LinkId& lane, EarlyFrame frame) {
+  links::Inbound inbound;
+  inbound.kind = links::Inbound::Kind::kDirect;
   inbound.target = frame.payload->data();
   inbound.keep = frame.payload;
   const SegmentHeader header = frame.header;

@@ -17,11 +17,11 @@
 #include <span>
 
 #include "daemon/collective/executor.h"
+#include "daemon/links/frames.h"
 #include "daemon/links/link.h"
 #include "daemon/transfer/attempt.h"
 #include "daemon/transfer/buffer_guard.h"
 #include "daemon/transfer/early_frames.h"
-#include "daemon/transfer/frames.h"
 #include "proto/ids.h"
 #include "proto/result.h"
 #include "proto/segment_header.h"
@@ -43,11 +43,11 @@ class FramesIn {
   FramesIn& operator=(const FramesIn&) = delete;
 
   // ---- header. REQUIRES: no payload of the lane is on its way.
-  // The attempt takes the payload from `from`, a rank of its schedule; kDiscard: it has it. kProtocol: it is none of
-  // its schedule. REQUIRES: it is live, and its descriptor matches.
-  Result<Inbound> Claim(const links::LinkId& lane, const SegmentHeader& header, Attempt& attempt, Rank from);
+  // The attempt takes the payload from `from`, a rank of its schedule; kDiscard: it has it. kProtocol: it is none of its
+  // schedule. REQUIRES: it is live, and its descriptor matches.
+  Result<links::Inbound> Claim(const links::LinkId& lane, const SegmentHeader& header, Attempt& attempt, Rank from);
   // REQUIRES: the frame has room for its payload.
-  Inbound Hold(const links::LinkId& lane, EarlyFrame frame);
+  links::Inbound Hold(const links::LinkId& lane, EarlyFrame frame);
 
   // ---- payload
   // Null: none is on its way.

@@ -71,7 +71,7 @@ bool FramesOut::NextFetched(const Offer& offer, const Outgoing& to) {
   return false;
 }
 
-bool FramesOut::Next(const Offer& offer, Outbound& out, links::SentFrame& sent) {
+bool FramesOut::Next(const Offer& offer, links::Outbound& out, links::SentFrame& sent) {
   if (guard_.modified()) return false;
   LaneTurns& turns = turns_[offer.lane];
   const Outgoing to{out, sent};

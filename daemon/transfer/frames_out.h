@@ -18,11 +18,11 @@
 #include <span>
 #include <vector>
 
+#include "daemon/links/frames.h"
 #include "daemon/links/lane_ledger.h"
 #include "daemon/links/link.h"
 #include "daemon/transfer/attempt.h"
 #include "daemon/transfer/buffer_guard.h"
-#include "daemon/transfer/frames.h"
 #include "daemon/transfer/message_queue.h"
 #include "daemon/transfer/send_queue.h"
 #include "proto/ids.h"
@@ -47,7 +47,7 @@ class FramesOut {
     std::span<std::byte> scratch;
   };
   // The next segment for it, which counts as sent; false: there is none.
-  bool Next(const Offer& offer, Outbound& out, links::SentFrame& sent);
+  bool Next(const Offer& offer, links::Outbound& out, links::SentFrame& sent);
   // Calls `add_rank` or `add_peer` with each receiver for which there may be a segment, one or more times.
   template <typename F, typename G>
   void ForEachWithWork(F&& add_rank, G&& add_peer) const {
@@ -81,7 +81,7 @@ class FramesOut {
     StreamName stream;     // of its last message
   };
   struct Outgoing {
-    Outbound& out;
+    links::Outbound& out;
     links::SentFrame& sent;
   };
   bool NextFetched(const Offer& offer, const Outgoing& to);

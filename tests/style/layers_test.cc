@@ -66,7 +66,7 @@ const std::vector<Layer>& Layers() {
       {"daemon/agreement",
        {"proto", "ringway/types.h", "daemon/kernels", "daemon/buffers", "daemon/collective", "daemon/links",
         "daemon/flow", "daemon/transfer"}},
-      {"daemon/net", {"proto", "ringway/types.h"}},
+      {"daemon/net", {"proto", "ringway/types.h", "daemon/links"}},
       {"daemon/local", {"proto", "ringway/types.h", "daemon/buffers", "daemon/net"}},
       {"daemon/staging", {"proto", "ringway/types.h", "daemon/kernels", "daemon/buffers"}},
       {"daemon/runtime", {"proto", "ringway/types.h", "daemon"}},

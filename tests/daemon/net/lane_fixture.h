@@ -24,13 +24,13 @@ inline std::vector<std::byte> Pattern(std::size_t bytes, unsigned seed) {
 // Puts payloads where the test says, and keeps what came.
 class RecordingLaneSink : public LaneSink {
  public:
-  using Kind = LaneInbound::Kind;
+  using Kind = links::Inbound::Kind;
 
-  Result<LaneInbound> OnLaneHeader(const LaneLabel&, const SegmentHeader& header) override {
+  Result<links::Inbound> OnLaneHeader(const links::LinkId&, const SegmentHeader& header) override {
     headers.push_back(header);
     if (at_header) at_header();
     if (refuse) return Status(Code::kProtocol, "refused by the test");
-    LaneInbound inbound;
+    links::Inbound inbound;
     inbound.kind = kind;
     inbound.attempt = 7;
     if (kind == Kind::kDirect) {
@@ -40,7 +40,7 @@ class RecordingLaneSink : public LaneSink {
     }
     return inbound;
   }
-  Status OnLanePayload(const LaneLabel&, std::span<const std::byte> payload, std::uint64_t hash) override {
+  Status OnLanePayload(const links::LinkId&, std::span<const std::byte> payload, std::uint64_t hash) override {
     payloads.emplace_back(payload.begin(), payload.end());
     if (at_payload) at_payload();
     if (hash == headers.back().payload_hash) return Status::Ok();
@@ -48,7 +48,7 @@ class RecordingLaneSink : public LaneSink {
   }
   bool IsAttemptLive(std::uint64_t attempt) override { return live && attempt == 7; }
   void OnLaneIdle() override { ++idle_calls; }
-  void OnLaneClosed(const LaneLabel&, const std::string& why) override {
+  void OnLaneClosed(const links::LinkId&, const std::string& why) override {
     closed.push_back(why);
     if (at_closed) at_closed();
   }
@@ -107,7 +107,7 @@ class LaneFixture : public NetTest {
     }
   }
 
-  static constexpr LaneLabel kLabel{PeerId(2), LaneId(1)};
+  static constexpr LaneLabel kLabel{.link = {.other = PeerId(2), .lane = LaneId(1)}, .self = {}};
 
   RecordingLaneSink sink_;
   std::shared_ptr<Lane> lane_;

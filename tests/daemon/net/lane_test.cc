@@ -121,7 +121,7 @@ TEST_P(LaneTest, ClosedByItsOwnerNeverCallsBack) {
 TEST_P(LaneTest, SendsHeaderAndPayloadAndHoldsTheMemoryUntilThen) {
   const auto payload = std::make_shared<std::vector<std::byte>>(Pattern(kPayloadBytesMax, 9));
   const std::weak_ptr<std::vector<std::byte>> alive = payload;
-  LaneOutbound outbound{.header = HeaderOf(*payload), .payload = *payload, .keep = payload};
+  links::Outbound outbound{.header = HeaderOf(*payload), .payload = *payload, .keep = payload};
   const auto expected = FrameBytes(*payload);
   EXPECT_FALSE(lane_->Send(std::move(outbound))) << "a mebibyte does not fit a socket's buffer";
   EXPECT_FALSE(lane_->idle());
@@ -139,7 +139,7 @@ TEST_P(LaneTest, SendsHeaderAndPayloadAndHoldsTheMemoryUntilThen) {
 TEST_P(LaneTest, HalfSentFrameLetsGoOfItsMemoryWhenTheOtherSideEnds) {
   auto payload = std::make_shared<std::vector<std::byte>>(Pattern(kPayloadBytesMax, 9));
   const std::weak_ptr<std::vector<std::byte>> alive = payload;
-  LaneOutbound outbound{.header = HeaderOf(*payload), .payload = *payload, .keep = payload};
+  links::Outbound outbound{.header = HeaderOf(*payload), .payload = *payload, .keep = payload};
   payload.reset();
   EXPECT_FALSE(lane_->Send(std::move(outbound)));
   EXPECT_FALSE(alive.expired());
@@ -196,13 +196,15 @@ TEST_P(LaneTest, HalfReadFramesOfSomeGroupsHoldUpNoOther) {
     for (std::uint64_t group = 1; group <= kLanes.size(); ++group) {
       sink_.payloads.clear();
       for (std::uint32_t lane = 0; lane < kLanes[group - 1]; ++lane) {
-        Start(threads_.MakeLane({PeerId(2), LaneId(lane), PeerId(group)}, kPayloadBytesMax));
+        Start(threads_.MakeLane({.link = {.other = PeerId(2), .lane = LaneId(lane)}, .self = PeerId(group)},
+                                kPayloadBytesMax));
         WriteAll(other_.get(), std::span(frame).first(frame.size() / 2));
         stalled.push_back(std::move(lane_));
         others.push_back(std::move(other_));
       }
       Settle();
-      Start(threads_.MakeLane({PeerId(2), LaneId(0), PeerId(100 + group)}, kPayloadBytesMax));
+      Start(threads_.MakeLane({.link = {.other = PeerId(2), .lane = LaneId(0)}, .self = PeerId(100 + group)},
+                              kPayloadBytesMax));
       Feed(frame);
       ASSERT_TRUE(RunUntil([&] { return sink_.payloads.size() == 1; })) << group << " groups of frames of " << size;
       lane_->Close();

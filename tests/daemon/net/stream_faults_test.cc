@@ -273,7 +273,7 @@ class LaneFaultsTest : public LaneFixture, public ::testing::WithParamInterface<
     lane->Start(std::move(stream), &sink);
     return lane;
   }
-  static LaneOutbound Outbound(const std::shared_ptr<std::vector<std::byte>>& payload) {
+  static links::Outbound Outbound(const std::shared_ptr<std::vector<std::byte>>& payload) {
     return {.header = HeaderOf(*payload), .payload = *payload, .keep = payload};
   }
   // Closes them, and lets go of what their threads hold.

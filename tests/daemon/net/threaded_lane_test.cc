@@ -61,7 +61,7 @@ class ThreadedLaneTest : public LaneFixture {
     }
     return done;
   }
-  LaneOutbound Outbound(const std::shared_ptr<std::vector<std::byte>>& payload) {
+  links::Outbound Outbound(const std::shared_ptr<std::vector<std::byte>>& payload) {
     return {.header = HeaderOf(*payload), .payload = *payload, .keep = payload};
   }
 
@@ -203,7 +203,7 @@ TEST_F(ThreadedLaneTest, EndsInTheMiddleOfEverythingLetGoOfAll) {
     const auto frame = FrameBytes(Pattern(5000, 1));
     for (std::uint32_t i = 0; i < 4; ++i) {
       lane_->Close();
-      Start(threads.MakeLane({PeerId(2), LaneId(i)}, kPayloadBytesMax));
+      Start(threads.MakeLane({.link = {.other = PeerId(2), .lane = LaneId(i)}, .self = {}}, kPayloadBytesMax));
       EXPECT_FALSE(lane_->Send(Outbound(payload)));
       WriteAll(other_.get(), std::span(frame).first(2000 + i));
     }

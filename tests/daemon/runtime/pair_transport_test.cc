@@ -25,7 +25,8 @@ class PairTransportTest : public testing::Test {
  protected:
   void SetUp() override {
     for (std::uint32_t i = 0; i < kLanes; ++i) {
-      const auto lane = threads_.MakeLane({kOther, LaneId(i)}, i < kSmall ? kSmallLanePayloadBytes : kPayloadBytesMax);
+      const auto lane = threads_.MakeLane({.link = {.other = kOther, .lane = LaneId(i)}, .self = {}},
+                                          i < kSmall ? kSmallLanePayloadBytes : kPayloadBytesMax);
       pair_.TakeLane(lane, kLanes);
       net::MemoryPair ends;
       lane->Start(std::move(ends.a), &sink_);
@@ -82,7 +83,8 @@ TEST_F(PairTransportTest, ALaneInThePlaceOfAnotherIsRead) {
   SendOne();
   (void)Tick();
   ASSERT_TRUE(pair_.CloseLane(LaneId(kLanes - 1)));
-  const auto lane = threads_.MakeLane({kOther, LaneId(kLanes - 1)}, kPayloadBytesMax);
+  const auto lane =
+      threads_.MakeLane({.link = {.other = kOther, .lane = LaneId(kLanes - 1)}, .self = {}}, kPayloadBytesMax);
   pair_.TakeLane(lane, kLanes);
   net::MemoryPair ends;
   lane->Start(std::move(ends.a), &sink_);

@@ -33,9 +33,9 @@ class FramesInTest : public testing::Test, private BufferGuard::Listener {
 };
 
 TEST_F(FramesInTest, ClaimedPayloadGoesIntoItsAttempt) {
-  const Result<Inbound> inbound = frames_.Claim(kLane, sent_.header, pair_.receiver, Pair::kSender);
+  const Result<links::Inbound> inbound = frames_.Claim(kLane, sent_.header, pair_.receiver, Pair::kSender);
   ASSERT_TRUE(inbound.ok());
-  ASSERT_EQ(inbound.value().kind, Inbound::Kind::kDirect);
+  ASSERT_EQ(inbound.value().kind, links::Inbound::Kind::kDirect);
   EXPECT_EQ(inbound.value().attempt, pair_.receiver.number());
   std::memcpy(inbound.value().target, sent_.payload.data(), sent_.payload.size());
   EXPECT_TRUE(FramesIn::IsIntact(*frames_.Find(kLane), sent_.payload, sent_.header.payload_hash));
@@ -49,12 +49,12 @@ TEST_F(FramesInTest, ClaimedPayloadGoesIntoItsAttempt) {
 TEST_F(FramesInTest, ClaimIsFreeAgainWhenItsLaneCloses) {
   ASSERT_TRUE(frames_.Claim(kLane, sent_.header, pair_.receiver, Pair::kSender).ok());
   EXPECT_EQ(frames_.Claim(kOtherLane, sent_.header, pair_.receiver, Pair::kSender).value().kind,
-            Inbound::Kind::kDiscard)
+            links::Inbound::Kind::kDiscard)
       << "it is on its way";
   frames_.DropAllOf(Pair::kFrom);
   EXPECT_EQ(frames_.Find(kLane), nullptr);
   EXPECT_EQ(frames_.Claim(kOtherLane, sent_.header, pair_.receiver, Pair::kSender).value().kind,
-            Inbound::Kind::kDirect);
+            links::Inbound::Kind::kDirect);
 }
 
 TEST_F(FramesInTest, AttemptThatEndsMeanwhileIsNotTouched) {
@@ -68,8 +68,8 @@ TEST_F(FramesInTest, AttemptThatEndsMeanwhileIsNotTouched) {
 TEST_F(FramesInTest, PayloadThatFailedAndChangedBeforeItCameAgainIsTheTrainersFault) {
   ASSERT_TRUE(frames_.Claim(kLane, sent_.header, pair_.receiver, Pair::kSender).ok());
   frames_.Refuse(kLane);
-  const Result<Inbound> again = frames_.Claim(kLane, sent_.header, pair_.receiver, Pair::kSender);
-  EXPECT_EQ(again.value().kind, Inbound::Kind::kScratch) << "not where its trainer may be writing";
+  const Result<links::Inbound> again = frames_.Claim(kLane, sent_.header, pair_.receiver, Pair::kSender);
+  EXPECT_EQ(again.value().kind, links::Inbound::Kind::kScratch) << "not where its trainer may be writing";
   pair_.output[0] = std::byte{99};
   frames_.Accept(frames_.Take(kLane), sent_.payload);
   EXPECT_EQ(modified_, "output of message 1 of channel 0, tag 0");
@@ -88,8 +88,8 @@ TEST_F(FramesInTest, RefusedSourceThatHasChangedIsTheTrainersFaultAndAnUnchanged
 TEST_F(FramesInTest, HeldFrameFeedsItsAttemptOnce) {
   EarlyRoom room(nullptr);
   EarlyFrame frame = room.Reserve(Pair::kFrom, sent_.header);
-  const Inbound inbound = frames_.Hold(kLane, std::move(frame));
-  ASSERT_EQ(inbound.kind, Inbound::Kind::kDirect);
+  const links::Inbound inbound = frames_.Hold(kLane, std::move(frame));
+  ASSERT_EQ(inbound.kind, links::Inbound::Kind::kDirect);
   std::memcpy(inbound.target, sent_.payload.data(), sent_.payload.size());
   const FramesIn::Frame taken = frames_.Take(kLane);
   ASSERT_TRUE(taken.held);

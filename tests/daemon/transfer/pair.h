@@ -66,7 +66,7 @@ struct Pair {
   };
   Sent Send() {
     const auto ready = sender.executor().PopReady(kReceiver, kPayloadBytesMax);
-    Outbound out;
+    links::Outbound out;
     Sent sent;
     (void)sender.Encode(*ready, nullptr, {}, out, sent.kept);
     sent.header = DecodeSegmentHeader(out.header).value();
