@@ -1,14 +1,70 @@
-// What a request may ask for, and what the world that the session knows makes of it: its counts, and whether its
-// buffers fit them.
 #include <algorithm>
 #include <string>
 #include <utility>
 
-#include "client/src/session.h"
+#include "client/src/request.h"
 
 namespace ringway::internal {
+namespace {
 
-Error SessionImpl::CheckRequest(const Request& request) {
+Error BindCounts(const World& world, Request* request) {
+  const std::vector<std::uint64_t>& members = world.members;
+  const std::string ranks = std::to_string(members.size()) + " ranks (Session::world_size)";
+  if (request->counts.size() != members.size())
+    return Refuse("there are counts for " + std::to_string(request->counts.size()) + " ranks, and there are " + ranks);
+  const auto own = std::find(members.begin(), members.end(), world.self) - members.begin();
+  if (own >= static_cast<std::ptrdiff_t>(members.size()))
+    return Error(Code::kProtocol, "the daemon names members without this peer; install the same version of both");
+  request->spec.rank = static_cast<std::uint32_t>(own);
+  const std::size_t count_max = kOperationBytesMax / SizeOf(request->spec.dtype);
+  std::size_t total = 0, sent_upto = 0;
+  for (const abi::RankCounts& rank : request->counts) {
+    const bool fits = rank.count <= count_max - total && rank.send_count <= count_max &&
+                      rank.send_begin <= count_max - rank.send_count;
+    if (!fits) return Refuse("counts are at most 2^46 bytes together");
+    total += rank.count;
+    sent_upto = std::max<std::size_t>(sent_upto, rank.send_begin + rank.send_count);
+  }
+  const abi::RankCounts& mine = request->counts[request->spec.rank];
+  request->spec.count = request->layout.input_count = request->layout.output_count = total;
+  if (request->spec.kind == OpKind::kAllToAllV) {
+    if (mine.count != mine.send_count) {
+      return Refuse("this rank sends " + std::to_string(mine.send_count) + " elements to itself, and receives " +
+                    std::to_string(mine.count) + " from itself");
+    }
+    request->layout.input_count = sent_upto;
+  }
+  if (request->spec.kind == OpKind::kAllGatherV) request->layout.input_count = mine.count;
+  request->layout.part = Part{0, total};
+  if (request->spec.kind == OpKind::kReduceScatterV) {
+    std::size_t begin = 0;
+    for (std::uint32_t rank = 0; rank < request->spec.rank; ++rank) begin += request->counts[rank].count;
+    request->layout.part = Part{begin, mine.count};
+  }
+  return {};
+}
+
+// A rank without a result passes no output: it works in memory of the session.
+Error CheckBuffers(const Request& request, bool has_result) {
+  if (request.tensors != nullptr) return {};  // checked when it was made
+  if (request.layout.input_count > 0 && request.input == nullptr) return Refuse("input is null though count is not 0");
+  if (has_result && request.output == nullptr) return Refuse("output is null though count is not 0");
+  const auto input = reinterpret_cast<std::uintptr_t>(request.input);
+  const auto output = reinterpret_cast<std::uintptr_t>(request.output);
+  const bool may_be_equal = Reduces(request.spec.kind) || request.spec.kind == OpKind::kBroadcast;
+  if (request.layout.input_count == 0 || request.layout.output_count == 0 || output == 0) return {};
+  if (may_be_equal && input == output) return {};
+  const bool apart =
+      input < output ? output - input >= request.input_bytes() : input - output >= request.output_bytes();
+  if (apart) return {};
+  return Refuse(may_be_equal ? "input and output overlap in part; they must be equal or disjoint"
+                             : std::string("input and output overlap; those of this collective must be disjoint: ") +
+                                   NameOf(request.spec.kind));
+}
+
+}  // namespace
+
+Error CheckRequest(const Request& request) {
   const abi::OpSpec& spec = request.spec;
   if (spec.channel >= abi::kChannelCountMax) {
     return Refuse("channel must be below " + std::to_string(abi::kChannelCountMax));
@@ -35,29 +91,10 @@ Error SessionImpl::CheckRequest(const Request& request) {
   return {};
 }
 
-// For the world of the newest outcome that is there.
-Error SessionImpl::BindToWorld(Request* request) {
-  std::shared_ptr<Link> link;
-  {
-    const Lock lock(mutex_);
-    if (pending_update_ && pending_update_->link == link_ && IsSettled(*pending_update_))
-      (void)ReadOutcome(*pending_update_);
-    if (!members_.empty()) return LayFor(members_, request);
-    link = link_;
-  }
-  // The daemon was writing when the session joined.
-  const auto list = ReadMembers(*link);
-  if (!list.ok()) return list.error();
-  if (list->world_size == 0)
-    return Error(Code::kProtocol, "the daemon names no members; install the same version of both");
-  std::vector<std::uint64_t> members;
-  for (std::uint32_t rank = 0; rank < list->world_size; ++rank) members.push_back(list->members[rank].peer_id);
-  return LayFor(members, request);
-}
-
-Error SessionImpl::LayFor(const std::vector<std::uint64_t>& members, Request* request) const {
-  const auto world = static_cast<std::uint32_t>(members.size());
-  const std::string ranks = std::to_string(world) + " ranks (Session::world_size)";
+Error BindToWorld(const World& world, Request* request) {
+  const std::vector<std::uint64_t>& members = world.members;
+  const auto world_size = static_cast<std::uint32_t>(members.size());
+  const std::string ranks = std::to_string(world_size) + " ranks (Session::world_size)";
   const bool is_message = IsMessage(request->spec.kind);
   if (HasRoot(request->spec.kind) || is_message) {
     if (request->root >= members.size()) {
@@ -65,23 +102,23 @@ Error SessionImpl::LayFor(const std::vector<std::uint64_t>& members, Request* re
                     ", and there are " + ranks);
     }
     request->spec.root = members[request->root];
-    if (is_message && request->spec.root == peer_id()) return Refuse("a rank sends nothing to itself: copy it");
+    if (is_message && request->spec.root == world.self) return Refuse("a rank sends nothing to itself: copy it");
   }
   if (IsForOneWorld(request->spec.kind)) {
-    request->spec.world_size = world;
+    request->spec.world_size = world_size;
     request->spec.members = abi::MembersHash(members);
   }
   if (HasCounts(request->spec.kind)) {
-    if (Error error = LayCounts(request, members); !error.ok()) return error;
-    return CheckBuffers(*request, request->output_count > 0);
+    if (Error error = BindCounts(world, request); !error.ok()) return error;
+    return CheckBuffers(*request, request->layout.output_count > 0);
   }
   const std::size_t room = request->input_room.value_or(0);
   if (request->spec.kind == OpKind::kAllToAll) {
-    if (room % world != 0) return Refuse(std::to_string(room) + " elements are no equal parts for " + ranks);
-    request->spec.count = room / world;
+    if (room % world_size != 0) return Refuse(std::to_string(room) + " elements are no equal parts for " + ranks);
+    request->spec.count = room / world_size;
   }
-  const bool is_root = HasRoot(request->spec.kind) && request->spec.root == peer_id();
-  const Sizes sizes = SizesOf(request->spec.kind, request->spec.count, world, is_root);
+  const bool is_root = HasRoot(request->spec.kind) && request->spec.root == world.self;
+  const Sizes sizes = SizesOf(request->spec.kind, request->spec.count, world_size, is_root);
   if (request->spec.kind == OpKind::kScatter && is_root && room != sizes.input) {
     return Refuse("the input has " + std::to_string(room) + " elements, and " + std::to_string(request->spec.count) +
                   " for each of " + ranks + " are " + std::to_string(sizes.input));
@@ -91,63 +128,9 @@ Error SessionImpl::LayFor(const std::vector<std::uint64_t>& members, Request* re
     return Refuse("the output has room for " + std::to_string(output_room) + " elements; " +
                   std::to_string(request->spec.count) + " of each of " + ranks + " do not fit");
   }
-  request->input_count = sizes.input;
-  request->output_count = sizes.output == 0 ? 0 : output_room;
-  return CheckBuffers(*request, request->output_count > 0 && (request->spec.kind != OpKind::kReduce || is_root));
-}
-
-Error SessionImpl::LayCounts(Request* request, const std::vector<std::uint64_t>& members) const {
-  const std::string ranks = std::to_string(members.size()) + " ranks (Session::world_size)";
-  if (request->counts.size() != members.size())
-    return Refuse("there are counts for " + std::to_string(request->counts.size()) + " ranks, and there are " + ranks);
-  const auto own = std::find(members.begin(), members.end(), peer_id()) - members.begin();
-  if (own >= static_cast<std::ptrdiff_t>(members.size()))
-    return Error(Code::kProtocol, "the daemon names members without this peer; install the same version of both");
-  request->spec.rank = static_cast<std::uint32_t>(own);
-  const std::size_t count_max = kOperationBytesMax / SizeOf(request->spec.dtype);
-  std::size_t total = 0, sent_upto = 0;
-  for (const abi::RankCounts& rank : request->counts) {
-    const bool fits = rank.count <= count_max - total && rank.send_count <= count_max &&
-                      rank.send_begin <= count_max - rank.send_count;
-    if (!fits) return Refuse("counts are at most 2^46 bytes together");
-    total += rank.count;
-    sent_upto = std::max<std::size_t>(sent_upto, rank.send_begin + rank.send_count);
-  }
-  const abi::RankCounts& mine = request->counts[request->spec.rank];
-  request->spec.count = request->input_count = request->output_count = total;
-  if (request->spec.kind == OpKind::kAllToAllV) {
-    if (mine.count != mine.send_count) {
-      return Refuse("this rank sends " + std::to_string(mine.send_count) + " elements to itself, and receives " +
-                    std::to_string(mine.count) + " from itself");
-    }
-    request->input_count = sent_upto;
-  }
-  if (request->spec.kind == OpKind::kAllGatherV) request->input_count = mine.count;
-  request->part = Part{0, total};
-  if (request->spec.kind == OpKind::kReduceScatterV) {
-    std::size_t begin = 0;
-    for (std::uint32_t rank = 0; rank < request->spec.rank; ++rank) begin += request->counts[rank].count;
-    request->part = Part{begin, mine.count};
-  }
-  return {};
-}
-
-// A rank without a result gives no output; what it works in is the session's.
-Error SessionImpl::CheckBuffers(const Request& request, bool has_result) {
-  if (request.tensors != nullptr) return {};  // checked when it was made
-  if (request.input_count > 0 && request.input == nullptr) return Refuse("input is null though count is not 0");
-  if (has_result && request.output == nullptr) return Refuse("output is null though count is not 0");
-  const auto input = reinterpret_cast<std::uintptr_t>(request.input);
-  const auto output = reinterpret_cast<std::uintptr_t>(request.output);
-  const bool may_be_equal = Reduces(request.spec.kind) || request.spec.kind == OpKind::kBroadcast;
-  if (request.input_count == 0 || request.output_count == 0 || output == 0) return {};
-  if (may_be_equal && input == output) return {};
-  const bool apart =
-      input < output ? output - input >= request.input_bytes() : input - output >= request.output_bytes();
-  if (apart) return {};
-  return Refuse(may_be_equal ? "input and output overlap in part; they must be equal or disjoint"
-                             : std::string("input and output overlap; those of this collective must be disjoint: ") +
-                                   NameOf(request.spec.kind));
+  request->layout.input_count = sizes.input;
+  request->layout.output_count = sizes.output == 0 ? 0 : output_room;
+  return CheckBuffers(*request, request->layout.output_count > 0 && (request->spec.kind != OpKind::kReduce || is_root));
 }
 
 }  // namespace ringway::internal

@@ -10,7 +10,7 @@
 namespace ringway::internal {
 namespace {
 
-// Sets `device` if the memory is one's.
+// Sets `device` if the memory belongs to one.
 Error Find(const device::Loaded& loaded, const MemoryRange& memory, const char* name,
            std::optional<std::int32_t>* device) {
   if (memory.bytes == 0) return {};
@@ -51,9 +51,9 @@ void OnReport(void* context, std::size_t arrived, const device::Status& status) 
 
 DevicePart::~DevicePart() {
   if (generation_ == ForkGeneration()) return;
-  // They are the parent's, and no call of its driver may be made here.
+  // Leaked: they are the parent's, and a child must not call its driver.
   (void)new (std::nothrow) std::shared_ptr<device::Mark>(std::move(submitted));
-  (void)new (std::nothrow) std::shared_ptr<HeldStream>(std::move(hold));
+  if (deferral) (void)new (std::nothrow) std::shared_ptr<HeldStream>(std::move(deferral->hold));
 }
 
 Expected<std::shared_ptr<DevicePart>> FindDeviceMemory(const MemoryRange& input, const MemoryRange& output) {

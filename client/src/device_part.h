@@ -1,15 +1,15 @@
 // The part of an operation that is about device memory: where input and output are, and how far its copies are.
 //
-//   input    device --copy--> pinned region, as staged host memory: the daemon is told of every slice that arrived
+//   input    device --copy--> pinned region, as staged host memory: every slice that arrived is announced to the daemon
 //   result   pinned region --copy--> device, after commit
 //
 //   output:  kNone -> kCopying -> kOver
 //
-// A copy of an input that fails costs the operation: it is cancelled, which all ranks learn, and this one says why. One
-// of a result comes after commit, so that this rank is out of step with the others: its session ends.
+// If the copy of an input fails, the operation is cancelled on all ranks, and this one reports why. If the copy of a
+// result fails, which comes after commit, this rank is out of step with the others: its session ends.
 //
-// Ownership: the session's operation, its slot, its copies and, once a stream waits for it, the session's list of
-// those. Guarded by the session's mutex, but for what is set before the submission.
+// Ownership: shared by the operation, its slot and its copies. Guarded by the session's mutex, but for what is set
+// before the submission.
 #pragma once
 
 #include <atomic>
@@ -30,8 +30,8 @@ namespace ringway::internal {
 // How often to look for copies that hang.
 inline constexpr Milliseconds kHungCheck = std::chrono::seconds(1);
 
-// A stream that waits for a result, until it is told that there is one or will be none. While any of the process does,
-// a thread that waits for it may keep the driver, and so copies that are not the stream's own.
+// A stream that waits for a result, until Release or GoOn. While any stream of the process does, a thread that waits
+// for it may keep the driver, and so delay copies that are not the stream's own.
 class HeldStream {
  public:
   explicit HeldStream(std::shared_ptr<device::Hold> hold) : hold_(std::move(hold)) { ++held_; }
@@ -68,28 +68,37 @@ class HeldStream {
   static inline std::atomic<Deadline::Clock::rep> none_since_ = 0;
 };
 
+// The copy of a result to the device.
+struct OutputCopy {
+  enum class State { kNone, kCopying, kOver };
+  State state = State::kNone;
+  Error error;
+  Deadline::Clock::time_point began_at{};
+  std::optional<Deadline::Clock::time_point> moved_at;  // its last report; nullopt: it could not begin yet
+};
+
+// What becomes of an operation for which streams wait: the session finishes it.
+struct Deferral {
+  bool is_orphan = false;                     // its Work was destroyed
+  bool has_unread_refusal = false;            // the daemon refused it, which no Wait has returned yet
+  std::shared_ptr<HeldStream> hold;           // null once the streams need not wait any more
+  std::optional<Expected<OpResult>> outcome;  // set from then on
+};
+
 struct DevicePart {
   device::Library* library = nullptr;
   std::optional<std::int32_t> input;  // the device that has it; nullopt: host memory
   std::optional<std::int32_t> output;
-  std::shared_ptr<device::Mark> submitted;  // what the stream held then: copies come after it
+  std::shared_ptr<device::Mark> submitted;  // the stream's work at the submission: copies come after it
 
-  std::uint64_t number = 0;  // of the session's operations on device memory, in the order of their submission
-  bool has_slot = true;      // reports of the input still concern the slot
+  std::uint64_t number = 0;  // among the session's operations on device memory, in the order of their submission
+  bool has_slot = true;      // the operation's slot is still its own
   bool reads_input = false;  // its copy is in flight
   Error input_error;         // the input will not arrive
+  OutputCopy copy;
+  std::optional<Deferral> deferral;
 
-  enum class Output { kNone, kCopying, kOver };
-  Output output_state = Output::kNone;
-  Error output_error;
-  Deadline::Clock::time_point copying_since{};
-  std::optional<Deadline::Clock::time_point> moved_at;  // the last report of its copy; nullopt: it could not begin yet
-
-  bool is_deferred = false;                   // streams wait for it, and the session finishes it
-  bool is_orphan = false;                     // .. whose Work was destroyed
-  bool has_untold_refusal = false;            // .. and which the daemon has not taken
-  std::shared_ptr<HeldStream> hold;           // .. until they need not wait any more
-  std::optional<Expected<OpResult>> outcome;  // .. then
+  std::shared_ptr<HeldStream> hold() const { return deferral ? deferral->hold : nullptr; }
 
   DevicePart() = default;
   ~DevicePart();
@@ -100,9 +109,9 @@ struct DevicePart {
   const std::uint64_t generation_ = ForkGeneration();
 };
 
-// Where the memory of an operation is. Null: all of it is the host's. kNotSupported if it is a device's and there is no
-// library for it; kInvalidArgument if it ends too soon, or as the library says. In a forked child a device that the
-// parent uses cannot be asked: what it refuses to answer is the host's.
+// Returns where the memory of an operation is. Null: all of it is the host's. kNotSupported if it is a device's and
+// there is no library for it; kInvalidArgument if it ends too soon, or as the library says. A forked child cannot query
+// a device that the parent uses: memory for which the query fails counts as the host's.
 struct MemoryRange {
   const void* data = nullptr;
   std::size_t bytes = 0;
@@ -110,11 +119,11 @@ struct MemoryRange {
 Expected<std::shared_ptr<DevicePart>> FindDeviceMemory(const MemoryRange& input, const MemoryRange& output);
 
 Error ToError(const device::Status& status);
-// The same where nothing was submitted: kDeviceFailed is only said of what was.
+// The same where nothing was submitted: kDeviceFailed is reported only of submitted operations.
 Error BeforeSubmission(const device::Status& status);
 
-// Starts a copy, by Library::Start or Hold::Release, and calls `report` as CopyJob::report says: of its own thread,
-// once for each slice.
+// Starts a copy, by Library::Start or Hold::Release, and calls `report` as CopyJob::report says: on the library's
+// thread, once for each slice.
 using CopyStarter = std::function<device::Status(const device::CopyJob&)>;
 Error StartCopy(const CopyStarter& start, device::CopyJob job, std::function<void(std::size_t, const Error&)> report);
 

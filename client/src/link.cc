@@ -1,9 +1,16 @@
 #include "client/src/link.h"
 
+#include <algorithm>
 #include <new>
+#include <thread>
 #include <utility>
 
 namespace ringway::internal {
+namespace {
+
+constexpr int kMemberLooks = 1000;  // a millisecond apart
+
+}  // namespace
 
 Expected<std::shared_ptr<Link>> Link::Connect(const std::string& socket_path, const Deadline& deadline) {
   auto socket = PacketSocket::Connect(socket_path, deadline);
@@ -16,6 +23,7 @@ Expected<std::shared_ptr<Link>> Link::Connect(const std::string& socket_path, co
   auto link = std::make_shared<Link>();
   link->socket = std::move(socket.value());
   link->page_ = std::move(page.value());
+  link->slots = Slots(layout->slots);
   return link;
 }
 
@@ -25,6 +33,28 @@ Error Link::Join(const JoinOptions& options, std::uint64_t gone, const Deadline&
   membership_ = membership.value();
   page_.CloseDescriptor();
   return {};
+}
+
+Error Link::SendProgress(std::uint32_t slot, bool is_last) {
+  auto packet = MakePacket<abi::Progress>(abi::PacketType::kProgress);
+  packet.slot = slot;
+  // If the socket is full, earlier packets wake the daemon, which reads staged_bytes.
+  const Error error = socket.Send(packet, Deadline(is_last ? kSendPatience : Milliseconds(0)));
+  return is_last || error.code() != Code::kTimeout ? error : Error();
+}
+
+Expected<abi::MemberList> Link::ReadMembers() const {
+  abi::MemberList list;
+  bool is_whole = abi::ReadMembers(members(), &list);
+  // The daemon may be preempted in the middle of a write.
+  for (int i = 0; i < kMemberLooks && !is_whole; ++i) {
+    std::this_thread::sleep_for(Milliseconds(1));
+    is_whole = abi::ReadMembers(members(), &list);
+  }
+  list.world_size = std::min(list.world_size, abi::kWorldSizeMax);
+  if (is_whole) return list;
+  return Error(Code::kDaemonLost,
+               "the daemon ended while it named the members; wait for an operation, which says more");
 }
 
 }  // namespace ringway::internal

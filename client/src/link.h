@@ -1,5 +1,5 @@
-// One membership of a session: the connection to the daemon that holds it, the page shared with that daemon, and who
-// owns the page's slots.
+// One membership of a session: the connection to the daemon that holds it, and the page shared with that daemon, with
+// its slots.
 //
 //   Connect -> Join -> alive -> ended(why), for good
 //
@@ -10,30 +10,23 @@
 // session's mutex guards everything but the socket (see packet_socket.h) and the page (see local_abi.h).
 #pragma once
 
-#include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <ringway/ringway.hpp>
 #include <string>
 
 #include "client/src/deadline.h"
-#include "client/src/device_part.h"
 #include "client/src/handshake.h"
 #include "client/src/packet_socket.h"
-#include "client/src/region_pool.h"
 #include "client/src/shared_memory.h"
+#include "client/src/slots.h"
 #include "proto/local_abi.h"
 
 namespace ringway::internal {
 
-enum class SlotUse { kIdle, kBusy, kDetached };
-
-struct SlotOwner {
-  SlotUse use = SlotUse::kIdle;
-  Region* input = nullptr;
-  Region* result = nullptr;
-  std::shared_ptr<DevicePart> device;
-};
+// Upper bound for sending a packet to a daemon that does not read its socket.
+inline constexpr Milliseconds kSendPatience = std::chrono::seconds(30);
 
 class Link {
  public:
@@ -42,20 +35,19 @@ class Link {
   // Sends Hello, joins, and returns when this peer is a member; `gone` and errors as in Shake.
   Error Join(const JoinOptions& options, std::uint64_t gone, const Deadline& deadline);
 
-  abi::Slot& slot(std::uint32_t index) const { return reinterpret_cast<abi::SessionPage*>(page_.data())->slots[index]; }
-  bool IsDone(std::uint32_t index) const {
-    return slot(index).state.load(std::memory_order_acquire) == abi::SlotState::kDone;
-  }
+  // Announces how much of an input is staged. Only the last announcement must arrive.
+  Error SendProgress(std::uint32_t slot, bool is_last);
+
   const abi::MemberTable& members() const { return reinterpret_cast<abi::SessionPage*>(page_.data())->members; }
+  // Reads the members, once the daemon has written them whole. kDaemonLost if it died meanwhile.
+  Expected<abi::MemberList> ReadMembers() const;
   const Membership& membership() const { return membership_; }
 
   PacketSocket socket;
+  Slots slots;
   std::uint64_t serial = 0;  // number of this membership in its session, from 1; set by the session
-  std::array<SlotOwner, abi::kSlotCount> owners;
-  std::uint32_t next_slot = 0;
-  std::array<std::uint64_t, abi::kChannelCountMax> refusals_told{};  // by channel: of submissions that took no number
-  bool reading = false;                                              // a leader reads the socket
-  Error end;                                                         // not ok once the membership has ended
+  bool reading = false;      // a leader reads the socket
+  Error end;                 // not ok once the membership has ended
 
  private:
   SharedMemory page_;

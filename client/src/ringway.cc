@@ -51,54 +51,6 @@ Expected<internal::Request> ManyRequest(const std::vector<Tensor>& tensors, DTyp
   return request;
 }
 
-internal::Request AllGatherOf(const void* input, std::size_t count, void* output, std::size_t output_count, DType dtype,
-                              const OpOptions& options) {
-  internal::Request request = Moving(OpKind::kAllGather, input, output, count, dtype, options);
-  request.output_room = output_count;
-  return request;
-}
-
-internal::Request BroadcastOf(void* data, std::size_t count, DType dtype, std::uint32_t root,
-                              const OpOptions& options) {
-  return Moving(OpKind::kBroadcast, data, data, count, dtype, options, root);
-}
-
-internal::Request SendOf(const void* data, std::size_t count, DType dtype, std::uint32_t to, std::uint32_t tag,
-                         const OpOptions& options) {
-  internal::Request request = Moving(OpKind::kSend, data, nullptr, count, dtype, options, to);
-  request.spec.tag = tag;
-  return request;
-}
-
-internal::Request RecvOf(void* data, std::size_t count, DType dtype, std::uint32_t from, std::uint32_t tag,
-                         const OpOptions& options) {
-  internal::Request request = Moving(OpKind::kRecv, nullptr, data, count, dtype, options, from);
-  request.spec.tag = tag;
-  return request;
-}
-
-internal::Request GatherOf(const void* input, std::size_t count, void* output, std::size_t output_count, DType dtype,
-                           std::uint32_t root, const OpOptions& options) {
-  internal::Request request = Moving(OpKind::kGather, input, output, count, dtype, options, root);
-  request.output_room = output_count;
-  return request;
-}
-
-internal::Request ScatterOf(const void* input, std::size_t input_count, void* output, std::size_t count, DType dtype,
-                            std::uint32_t root, const OpOptions& options) {
-  internal::Request request = Moving(OpKind::kScatter, input, output, count, dtype, options, root);
-  request.input_room = input_count;
-  return request;
-}
-
-// A part is what the session's world makes of it.
-internal::Request AllToAllOf(const void* input, void* output, std::size_t count, DType dtype,
-                             const OpOptions& options) {
-  internal::Request request = Moving(OpKind::kAllToAll, input, output, count, dtype, options);
-  request.input_room = count;
-  return request;
-}
-
 internal::Request AllToAllVOf(const void* input, const std::vector<Part>& sends, void* output,
                               const std::vector<std::size_t>& receives, DType dtype, const OpOptions& options) {
   internal::Request request = Moving(OpKind::kAllToAllV, input, output, 0, dtype, options);
@@ -113,10 +65,6 @@ internal::Request AllToAllVOf(const void* input, const std::vector<Part>& sends,
 internal::Request WithCounts(internal::Request request, const std::vector<std::size_t>& counts) {
   for (const std::size_t count : counts) request.counts.push_back({count, 0, 0});
   return request;
-}
-
-internal::Request BarrierOf(const OpOptions& options) {
-  return Moving(OpKind::kBarrier, nullptr, nullptr, 0, DType::kU8, options);
 }
 
 }  // namespace
@@ -226,8 +174,11 @@ Expected<Work> Session::AllReduceManyAsync(const std::vector<Tensor>& tensors, D
 
 Expected<Work> Session::AllGatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count,
                                        DType dtype, const OpOptions& options) {
-  return internal::NoThrow(
-      [&] { return impl_->Start(AllGatherOf(input, count, output, output_count, dtype, options)); });
+  return internal::NoThrow([&] {
+    auto request = Moving(OpKind::kAllGather, input, output, count, dtype, options);
+    request.output_room = output_count;
+    return impl_->Start(request);
+  });
 }
 
 Expected<Work> Session::ReduceScatterAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
@@ -238,7 +189,8 @@ Expected<Work> Session::ReduceScatterAsync(const void* input, void* output, std:
 
 Expected<Work> Session::BroadcastAsync(void* data, std::size_t count, DType dtype, std::uint32_t root,
                                        const OpOptions& options) {
-  return internal::NoThrow([&] { return impl_->Start(BroadcastOf(data, count, dtype, root, options)); });
+  return internal::NoThrow(
+      [&] { return impl_->Start(Moving(OpKind::kBroadcast, data, data, count, dtype, options, root)); });
 }
 
 Expected<Work> Session::ReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
@@ -249,19 +201,29 @@ Expected<Work> Session::ReduceAsync(const void* input, void* output, std::size_t
 
 Expected<Work> Session::GatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count,
                                     DType dtype, std::uint32_t root, const OpOptions& options) {
-  return internal::NoThrow(
-      [&] { return impl_->Start(GatherOf(input, count, output, output_count, dtype, root, options)); });
+  return internal::NoThrow([&] {
+    auto request = Moving(OpKind::kGather, input, output, count, dtype, options, root);
+    request.output_room = output_count;
+    return impl_->Start(request);
+  });
 }
 
 Expected<Work> Session::ScatterAsync(const void* input, std::size_t input_count, void* output, std::size_t count,
                                      DType dtype, std::uint32_t root, const OpOptions& options) {
-  return internal::NoThrow(
-      [&] { return impl_->Start(ScatterOf(input, input_count, output, count, dtype, root, options)); });
+  return internal::NoThrow([&] {
+    auto request = Moving(OpKind::kScatter, input, output, count, dtype, options, root);
+    request.input_room = input_count;
+    return impl_->Start(request);
+  });
 }
 
 Expected<Work> Session::AllToAllAsync(const void* input, void* output, std::size_t count, DType dtype,
                                       const OpOptions& options) {
-  return internal::NoThrow([&] { return impl_->Start(AllToAllOf(input, output, count, dtype, options)); });
+  return internal::NoThrow([&] {
+    auto request = Moving(OpKind::kAllToAll, input, output, count, dtype, options);
+    request.input_room = count;  // the world decides what a part is
+    return impl_->Start(request);
+  });
 }
 
 Expected<Work> Session::AllToAllVAsync(const void* input, const std::vector<Part>& sends, void* output,
@@ -285,16 +247,25 @@ Expected<Work> Session::ReduceScatterVAsync(const void* input, void* output, con
 
 Expected<Work> Session::SendAsync(const void* data, std::size_t count, DType dtype, std::uint32_t to, std::uint32_t tag,
                                   const OpOptions& options) {
-  return internal::NoThrow([&] { return impl_->Start(SendOf(data, count, dtype, to, tag, options)); });
+  return internal::NoThrow([&] {
+    auto request = Moving(OpKind::kSend, data, nullptr, count, dtype, options, to);
+    request.spec.tag = tag;
+    return impl_->Start(request);
+  });
 }
 
 Expected<Work> Session::RecvAsync(void* data, std::size_t count, DType dtype, std::uint32_t from, std::uint32_t tag,
                                   const OpOptions& options) {
-  return internal::NoThrow([&] { return impl_->Start(RecvOf(data, count, dtype, from, tag, options)); });
+  return internal::NoThrow([&] {
+    auto request = Moving(OpKind::kRecv, nullptr, data, count, dtype, options, from);
+    request.spec.tag = tag;
+    return impl_->Start(request);
+  });
 }
 
 Expected<Work> Session::BarrierAsync(const OpOptions& options) {
-  return internal::NoThrow([&] { return impl_->Start(BarrierOf(options)); });
+  return internal::NoThrow(
+      [&] { return impl_->Start(Moving(OpKind::kBarrier, nullptr, nullptr, 0, DType::kU8, options)); });
 }
 
 Expected<OpResult> Session::Finish(Expected<Work> work) {
@@ -319,9 +290,9 @@ Expected<std::vector<Member>> Session::Members() const {
   return internal::NoThrow([&] { return impl_->Members(); });
 }
 
-std::uint64_t Session::peer_id() const { return impl_->peer_id(); }
-std::uint32_t Session::rank() const { return impl_->rank(); }
-std::uint32_t Session::world_size() const { return impl_->world_size(); }
-std::uint64_t Session::epoch() const { return impl_->epoch(); }
+std::uint64_t Session::peer_id() const { return impl_->view().peer_id; }
+std::uint32_t Session::rank() const { return impl_->view().rank; }
+std::uint32_t Session::world_size() const { return impl_->view().world_size; }
+std::uint64_t Session::epoch() const { return impl_->view().epoch; }
 
 }  // namespace ringway

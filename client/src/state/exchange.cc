@@ -26,7 +26,7 @@ Expected<Places> Places::Reserve(Session& session, const StateBytes& state, cons
   const std::size_t stripes = gives ? holders.ranks.size() : 1;
   const std::size_t bytes = (piece + stripes - 1) / stripes;
   std::vector<Buffer>& buffers = gives ? places.inputs_ : places.outputs_;
-  const std::size_t room = std::max<std::size_t>(session.impl_->RoomFor(bytes), 1);
+  const std::size_t room = std::max<std::size_t>(session.impl_->regions().RoomFor(bytes), 1);
   const std::size_t useful = std::min({kMax, state.piece_count(), room});
   while (buffers.size() < useful) {
     auto buffer = session.Allocate(bytes);
@@ -81,7 +81,7 @@ Error Exchange::Run(Session& session, const std::function<bool(const StateProgre
     if (!started.ok()) return started.error();
     on_way.push_back(std::move(started.value()));
   }
-  while (!on_way.empty()) {  // after a loss, too: they end, and the next operation comes after them
+  while (!on_way.empty()) {  // even after a loss: they end, and the next operation comes after them
     if (!lost.ok() && lost.code() != Code::kPeerLost) break;
     if (Error error = take(); !error.ok()) lost = std::move(error);
   }
@@ -93,7 +93,7 @@ Expected<Work> Exchange::Start(Session& session, std::size_t number) {
   const std::size_t bytes = state_->bytes_of(lacking.piece);
   const std::vector<std::size_t>& givers = holders_.ranks;
   const auto cut = [&](std::size_t stripe) { return bytes * stripe / givers.size(); };
-  std::byte none{};  // of ranks that neither give nor lack
+  std::byte none{};  // for ranks that neither send nor lack
   std::byte* input = places_.input(number % window_);
   std::byte* output = places_.output(number % window_);
   std::vector<Part> sends(holders_.world_size);

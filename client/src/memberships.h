@@ -1,0 +1,131 @@
+// The successive memberships of a session.
+//
+//   member -> ended(code, text), for good
+//    ^  |
+//    |  v    the daemon went away, or the others evicted this peer: its Link has ended
+//   rejoining -> ended
+//
+// Waiting: an operation's slot is checked before the end of its Link: what the daemon committed before it died is still
+// a success.
+//
+// Rejoining: the thread that notices the end of the membership starts the Rejoiner. Waiting and submitting threads
+// block until it is done. A success is reported as kRejoined: by operations of an earlier Link or, instead of
+// submitting, by the next submission of each channel and the next UpdateView, except to a thread that already got it.
+// So no thread's input from before the rejoin is combined with the state taken after it, and a thread with several
+// channels takes that state once.
+//
+// Threads: any. Functions without a Lock take it themselves; they do not look for forks, except Enter and StateError.
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <ringway/ringway.hpp>
+#include <set>
+
+#include "client/src/rejoiner.h"
+#include "client/src/waiter.h"
+
+namespace ringway::internal {
+
+Error ForkedError();
+
+// Pseudo-channel of UpdateView, which any thread may call.
+inline constexpr std::uint32_t kUpdates = abi::kChannelCountMax;
+inline std::uint32_t ChannelOf(const abi::OpSpec& spec) {
+  return spec.kind == OpKind::kUpdateView ? kUpdates : spec.channel;
+}
+
+// Who has yet to report the newest rejoin, and to whom it was reported.
+class RejoinReports {
+ public:
+  void Reset() {
+    pending_.set();
+    threads_.clear();
+  }
+  // Returns whether this channel has to report the rejoin to the calling thread. Its report is then no longer pending.
+  bool Take(std::uint32_t channel);
+  // The calling thread gets the report.
+  void Add();
+
+ private:
+  std::bitset<abi::kChannelCountMax + 1> pending_;  // channels (and kUpdates) not used since the rejoin
+  std::set<std::uint64_t> threads_;
+};
+
+class Memberships {
+ public:
+  // `rejoined`: gets what the Rejoiner has found, on its thread; calls EndRejoining.
+  Memberships(const JoinOptions& options, std::shared_ptr<Link> first, Rejoiner::Done rejoined);
+
+  bool Forked() const;
+  Deadline Within(Milliseconds timeout) const { return Deadline(timeout, &options_.interrupted); }
+  Waiter& waiter() { return waiter_; }
+  Lock Acquire() { return waiter_.Acquire(); }
+
+  // The newest membership.
+  const std::shared_ptr<Link>& link(const Lock& /*lock*/) const { return link_; }
+  // Not ok once the session has ended.
+  const Error& end(const Lock& /*lock*/) const { return end_; }
+  // Returns whether operations of this membership may still get their outcome.
+  bool IsOpen(const Lock& /*lock*/, const Link& link) const {
+    return link.end.ok() || (rejoining_ && &link == link_.get());
+  }
+  // Returns whether the session rejoins after a membership that ended with `code`.
+  bool MayRejoinAfter(Code code) const;
+
+  // Returns why nothing can be submitted any more.
+  Error StateError();
+  // Returns the membership for this thread to submit on this channel, or to update the view (kUpdates). Blocks while
+  // the session rejoins; kRejoined if that has yet to be reported. REQUIRES: channel <= kUpdates.
+  Expected<std::shared_ptr<Link>> Enter(std::uint32_t channel, const Deadline& deadline);
+
+  // Returns the error of operations whose membership is not open: the session's end, or kRejoined.
+  Error Loss(const Lock& lock) const;
+  // Returns the error, which the calling thread gets: kRejoined then counts as reported to it.
+  Error Report(const Lock& lock, const Error& error);
+  // A submission on this channel has reported the rejoin.
+  void MarkReported(const Lock& /*lock*/, std::uint32_t channel) { (void)reports_.Take(channel); }
+
+  // Blocks until `ready()`, which is called under the lock, the end of `link`, the deadline or an interruption.
+  Error Await(Lock* lock, Link* link, const Deadline& deadline, const std::function<bool()>& ready);
+  // Handles what the daemon has sent, unless another thread reads it. Detects the daemon's death.
+  void Drain(Lock* lock, Link* link);
+  void WakeAll(const Lock& lock) { waiter_.WakeAll(lock, *link_); }
+
+  void End(const Lock& lock, Link* link, const Error& why);
+  // A send failed with this error: ends the membership, with the daemon's reason if there is one. Does not wait for the
+  // rejoin.
+  void Lose(Link* link, const Error& error);
+  // The same for a submission: returns its error, once the session has rejoined or failed to.
+  Error SendFailed(Link* link, const Error& error, const Deadline& deadline);
+  // Ends the rejoining, with the next membership or the session's end. Returns whether there is a next one.
+  bool EndRejoining(const Lock& lock, Expected<std::shared_ptr<Link>> found);
+
+  Error Leave(const Deadline& deadline);
+  // Leaves without waiting.
+  void Abandon();
+  // REQUIRES: no lock is held. No `rejoined` runs from then on.
+  void StopRejoiner() { rejoiner_.Stop(); }
+
+ private:
+  void Handle(const Lock& lock, Link* link, PacketSocket::Received received, const Packet& packet);
+  // Ends the session. REQUIRES: it is rejoining.
+  void GiveUpRejoining(Lock* lock);
+
+  const JoinOptions options_;
+  const std::uint64_t generation_;
+  const Rejoiner::Done rejoined_;
+  Waiter waiter_;
+  std::shared_ptr<Link> link_;
+  bool rejoining_ = false;  // link_ has ended and the Rejoiner looks for the next
+  Error lost_;              // why the previous membership ended
+  RejoinReports reports_;
+  bool leaving_ = false;  // Leave was sent: submissions are refused
+  bool left_ = false;     // LeaveReply came
+  Error end_;
+  Rejoiner rejoiner_;
+};
+
+}  // namespace ringway::internal
