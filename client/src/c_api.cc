@@ -114,8 +114,9 @@ ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* conf
     options.reconnect = Timeout(config->reconnectMs);
     options.rejoin_when_evicted = config->endWhenEvicted == 0;
     if (config->onWaiting != nullptr) {
-      options.on_waiting = [told = config->onWaiting, context = config->onWaitingContext](const ringway::Error& cause) {
-        told(context, static_cast<ringwayResult_t>(cause.code()), cause.text().c_str());
+      options.on_waiting = [report = config->onWaiting,
+                            context = config->onWaitingContext](const ringway::Error& cause) {
+        report(context, static_cast<ringwayResult_t>(cause.code()), cause.text().c_str());
       };
     }
     if (config->interrupted != nullptr) {

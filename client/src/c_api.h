@@ -23,7 +23,7 @@ struct ringwayComm {
   std::unique_ptr<ringway::Session> session;
   std::uint64_t generation = ringway::internal::ForkGeneration();
   std::mutex mutex;                          // guards `buffers`; a thread of the parent may hold it when a child begins
-  std::map<void*, ringway::Buffer> buffers;  // of ringwayAlloc
+  std::map<void*, ringway::Buffer> buffers;  // made by ringwayAlloc
 };
 
 struct ringwayWork {
@@ -62,9 +62,9 @@ Enum Convert(int value) {
   return static_cast<Enum>(value < 0 || value > UINT8_MAX ? UINT8_MAX : value);
 }
 
-// nullopt: of an impossible size.
+// Returns nullopt if the size is impossible.
 std::optional<OpOptions> OpOptionsOf(const ringwayOpOptions_t* options);
-// Whether a result can be written there; null is.
+// Returns whether a result can be written there, or is not wanted (null).
 bool IsWritable(const ringwayOpInfo_t* info);
 ringwayResult_t RefuseInfo();
 

@@ -16,7 +16,7 @@ using ringway::c::StartWork;
 
 namespace {
 
-// No rank: the session says so.
+// Not a rank: the session refuses it.
 std::uint32_t RankOf(int root) { return root < 0 ? UINT32_MAX : static_cast<std::uint32_t>(root); }
 
 // A list of NULL fits no world.

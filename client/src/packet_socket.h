@@ -57,7 +57,7 @@ class PacketSocket {
     return SendBytes(&packet, sizeof(packet), descriptor, deadline);
   }
 
-  // The same of a struct and what follows it. REQUIRES: it begins with a struct of the ABI.
+  // Sends a struct and what follows it. REQUIRES: it begins with a struct of the ABI.
   Error Send(const std::vector<std::byte>& packet, const Deadline& deadline) {
     return SendBytes(packet.data(), packet.size(), -1, deadline);
   }
@@ -98,7 +98,7 @@ void CopyText(char (&to)[size], const std::string& from) {
   to[length] = '\0';
 }
 
-// A text of the daemon, which may lack the terminating NUL.
+// Returns a text that the daemon wrote, perhaps without a terminating NUL.
 template <std::size_t size>
 std::string TextOf(const char (&text)[size]) {
   return std::string(text, strnlen(text, size));

@@ -3,7 +3,7 @@
 //   Create -> in use (users > 0) -> free -> in use ... -> evicted
 //
 // A region is used by its Buffer and by every operation that reads or writes it; it becomes free when the last of them
-// releases it, and serves the next request of its size class. The session registers and deregisters regions.
+// releases it, and serves the next request of its size class. Regions registers and unregisters them.
 //
 // Not thread-safe: the session's mutex guards it.
 #pragma once
@@ -39,7 +39,7 @@ struct Region {
   std::byte* data() const { return memory.data(); }
 };
 
-// Once, for whichever device is first.
+// Pins the region once, for whichever device comes first.
 inline device::Status PinRegion(device::Library* library, std::int32_t device, Region* region) {
   if (region->pinned_by != nullptr) return {};
   device::Status status = library->Pin(device, region->data(), region->memory.bytes());
@@ -52,7 +52,7 @@ inline device::Status PinRegion(device::Library* library, std::int32_t device, R
 // Pinned regions end on a thread of the device library, which may have to wait for streams. Those of the parent are
 // left alone: a forked child must not call its library.
 struct EndRegion {
-  static inline std::atomic<std::size_t> pinned_bytes = 0;  // of this process's regions that have yet to end
+  static inline std::atomic<std::size_t> pinned_bytes = 0;  // in regions of this process that have yet to end
 
   void operator()(Region* region) const {
     if (region->pinned_by == nullptr) {
@@ -80,7 +80,7 @@ class RegionPool {
   static constexpr std::size_t kFreeBytesMax = std::size_t{2} << 30;
   static constexpr std::size_t kFreeCountMax = abi::kRegionCountMax / 2;  // each takes a descriptor
   static constexpr std::uint32_t kNoId = abi::kRegionCountMax;
-  // Regions that served one of so many newest requests may exceed FreeBytesMax. The next step of a training wants the
+  // Regions that served one of this many newest requests may exceed FreeBytesMax. The next step of a training wants the
   // same again, and zeroing, mapping and unmapping its pages takes longer than the operation.
   static constexpr std::uint64_t kKeptRequests = 64;
 
@@ -102,11 +102,11 @@ class RegionPool {
   // An unshared region is not reused.
   void Release(Region* region);
 
-  // The Buffer that holds `address`, or null.
+  // Returns the Buffer that holds `address`, or null.
   Region* FindBuffer(const void* address) const;
 
-  // The least recently freed region, or null: there is none, or it is pinned and as much as may be free has yet to be
-  // unpinned. Evict removes and unmaps it.
+  // Returns the least recently freed region. Null if there is none, or if it is pinned and more than FreeBytesMax has
+  // yet to be unpinned. Evict removes and unmaps it.
   Region* OldestFree() const {
     if (free_.empty()) return nullptr;
     const bool waits = free_.front()->pinned_by != nullptr && EndRegion::pinned_bytes > FreeBytesMax(bytes_max_);
@@ -119,7 +119,7 @@ class RegionPool {
   std::size_t bytes_max() const { return bytes_max_; }
   // Returns whether another region of this size would exceed the limit.
   bool Exceeds(std::size_t more_bytes) const { return bytes_max_ > 0 && bytes_ + more_bytes > bytes_max_; }
-  // How many more regions of this class the limit allows.
+  // Returns how many more regions of this class the limit allows.
   std::size_t RoomFor(std::size_t class_bytes) const {
     if (bytes_max_ == 0) return abi::kRegionCountMax;
     const std::size_t in_use = bytes_ - free_bytes_;

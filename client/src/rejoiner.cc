@@ -16,7 +16,7 @@ constexpr Milliseconds kPauseMax(500);
 // A running daemon accepts at once; a stopped process must not delay Stop.
 constexpr Milliseconds kConnectPatience(100);
 
-// Refusals that no later attempt can change: the group may yet forget the old membership, but a version stays.
+// Returns whether no later attempt can change the refusal: the group may forget the old membership, a version stays.
 bool IsForGood(const Error& refusal) {
   return refusal.code() == Code::kVersionMismatch || refusal.code() == Code::kInvalidArgument ||
          refusal.code() == Code::kNotSupported;
@@ -29,7 +29,7 @@ Error RefusedForGood(const JoinOptions& options, const Error& refusal) {
 
 // kDaemonLost if no daemon was there; any other failure keeps its own code.
 Error GivenUp(const JoinOptions& options, const Error& last) {
-  // A timeout is a call's own, and ends nothing.
+  // A timeout belongs to one call, and must not be what ended the session.
   const bool nobody = last.code() == Code::kDaemonUnreachable || last.code() == Code::kTimeout;
   const bool drained = last.code() == Code::kShuttingDown;
   return Error(nobody ? Code::kDaemonLost : last.code(),

@@ -162,7 +162,7 @@ typedef struct {
   uint32_t minWorld;      /* below it operations fail with ringwayWorldTooSmall */
   int32_t failOnPeerLoss; /* nonzero: an operation that loses a peer fails instead of being retried */
   int32_t opDeadlineMs;   /* an operation that takes longer fails on all ranks with ringwayDeadline; 0: none */
-  int64_t timeoutMs;      /* of ringwayCommInit, which then returns the last cause: ringwayPeerUnreachable .. */
+  int64_t timeoutMs;      /* limits ringwayCommInit, which then returns the last cause, as ringwayPeerUnreachable */
   int64_t reconnectMs;    /* how long to look for a daemon after losing one; 0: the comm ends with its daemon */
   int32_t endWhenEvicted; /* nonzero: an eviction ends the comm with ringwayEvicted */
   int32_t reserved;
@@ -214,20 +214,20 @@ typedef struct {
   size_t count;
 } ringwayTensor_t;
 
-/* Of one operation; the codec and the algorithm are the same on all ranks, else ringwayMismatch. */
+/* Options of one operation; codec and algorithm are the same on all ranks, else ringwayMismatch. */
 typedef struct {
   size_t size;      /* sizeof(ringwayOpOptions_t), set by the initializer */
-  uint32_t channel; /* 0 .. 63 */
+  uint32_t channel; /* 0 to 63 */
   ringwayCodec_t codec;
   ringwayAlgorithm_t algorithm;
   int64_t submitTimeoutMs; /* while the comm rejoins, or (30 s at most) while the daemon does not read; then
                             * ringwayTimeout, and nothing was submitted */
   uint64_t asPeer;     /* not 0: submit only as this peer (ringwayCommPeerId), else ringwayRejoined: for thread pools */
-  uint32_t codecBlock; /* elements that share a scale: 32, 64, .. 1024; 0: the codec's own */
+  uint32_t codecBlock; /* elements that share a scale, a power of two, 32 to 1024; 0: the codec's */
   ringwayRounding_t rounding;
   const char* errorFeedback; /* the tensor's name (ringway.hpp, OpOptions::error_feedback), copied; NULL: none */
   void* stream;              /* cudaStream_t, for buffers in device memory (ringway.hpp); NULL: the default stream */
-  uint32_t priority;         /* 0 .. 255: this rank sends what has the highest first (ringway.hpp) */
+  uint32_t priority;         /* 0 to 255: this rank sends those of the highest first (ringway.hpp) */
   uint32_t reserved;
 } ringwayOpOptions_t;
 
@@ -243,8 +243,8 @@ RINGWAY_C_API ringwayResult_t ringwayGetVersion(int* version);
 /* Joins a group; returns when this peer is a member. */
 RINGWAY_C_API ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* config);
 
-/* Adopts newcomers on all ranks at once; a collective with nothing else in flight (waits for operations whose work was
- * freed). `info` may be NULL. */
+/* Adopts newcomers on all ranks at once; a collective with nothing else in flight (it waits for operations whose work
+ * was freed). `info` may be NULL. */
 RINGWAY_C_API ringwayResult_t ringwayCommUpdateView(ringwayComm_t comm, int64_t timeoutMs, ringwayOpInfo_t* info);
 
 /* Finishes what is running, then leaves the group. The comm must still be destroyed. */
@@ -296,7 +296,7 @@ RINGWAY_C_API ringwayResult_t ringwayAllReduceAsyncWith(const void* sendbuff, vo
                                                         const ringwayOpOptions_t* options, ringwayComm_t comm,
                                                         ringwayWork_t* work);
 
-/* Many tensors as one operation, which takes the delays of one: each as by ringwayAllReduce. All ranks give as many, of
+/* Reduces each tensor as ringwayAllReduce does, all in one operation with the delays of one. All ranks pass as many, of
  * the same counts, in the same order; only the sum of the counts is compared. The sendbuffs are the caller's again when
  * the submission returns. Host memory only. Options and info may be NULL. */
 RINGWAY_C_API ringwayResult_t ringwayAllReduceMany(const ringwayTensor_t* tensors, size_t tensorCount,
@@ -335,7 +335,7 @@ RINGWAY_C_API ringwayResult_t ringwayReduceScatterAsync(const void* sendbuff, vo
                                                         const ringwayOpOptions_t* options, ringwayComm_t comm,
                                                         ringwayWork_t* work);
 
-/* From and to one rank, and from each to each; each has an Async form, whose work must be freed. `root` is a rank among
+/* Move data from or to one rank, or from each to each. The Async forms' works must be freed. `root` is a rank among
  * the members that comm knows, and stays that peer; if it is gone all ranks get ringwayPeerLost. Options and info may
  * be NULL. ringway.hpp says more. */
 
@@ -377,7 +377,7 @@ RINGWAY_C_API ringwayResult_t ringwayScatterAsync(const void* sendbuff, size_t s
                                                   ringwayWork_t* work);
 
 /* Both buffers have `count` elements (not count * ranks), ringwayCommCount equal parts: part r goes to rank r, and
- * comes from it. After a loss as ringwayScatter. */
+ * comes from it. A loss ends it as it does ringwayScatter. */
 RINGWAY_C_API ringwayResult_t ringwayAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
                                               ringwayDataType_t datatype, const ringwayOpOptions_t* options,
                                               ringwayComm_t comm, ringwayOpInfo_t* info);
@@ -388,9 +388,9 @@ RINGWAY_C_API ringwayResult_t ringwayAlltoAllAsync(const void* sendbuff, void* r
 /* With counts by rank: lists of `ranks` entries, ringwayCommCount of them (else ringwayInvalidArgument). If the
  * operation runs in another world, all ranks get ringwayPeerLost. */
 
-/* Rank r receives sendcounts[r] elements of sendbuff from sdispls[r] on; `sdispls` NULL: one after the other. What
- * comes here from rank r has recvcounts[r] elements, in rank order without gaps. Counts may be 0, and what is sent may
- * overlap; the two ends of each pair must say the same (else ringwayMismatch). */
+/* Rank r receives sendcounts[r] elements of sendbuff from sdispls[r] on; `sdispls` NULL: without gaps. This
+ * rank receives recvcounts[r] elements from rank r, in rank order without gaps. Counts may be 0, and the parts sent may
+ * overlap; the two ends of each pair must agree (else ringwayMismatch). */
 RINGWAY_C_API ringwayResult_t ringwayAlltoAllV(const void* sendbuff, const size_t* sendcounts, const size_t* sdispls,
                                                void* recvbuff, const size_t* recvcounts, int ranks,
                                                ringwayDataType_t datatype, const ringwayOpOptions_t* options,
@@ -422,9 +422,9 @@ RINGWAY_C_API ringwayResult_t ringwayReduceScatterVAsync(const void* sendbuff, v
                                                          const ringwayOpOptions_t* options, ringwayComm_t comm,
                                                          ringwayWork_t* work);
 
-/* From comm's rank to another, and from it: `peer` is a rank among the members that comm knows, and stays that peer.
- * Messages of a pair, a channel and a tag are matched in the order of their submission. Both ends get the same result:
- * of a send, ringwaySuccess says that the receiver has it. ringwayPeerLost if the other one is gone. */
+/* Sends a message to another rank, or receives one: `peer` is a rank among the members that comm knows, and stays that
+ * peer. Messages of a pair, a channel and a tag are matched in the order of their submission. Both ends get the same
+ * result: ringwaySuccess of a send says that the receiver has it. ringwayPeerLost if the other one is gone. */
 RINGWAY_C_API ringwayResult_t ringwaySend(const void* sendbuff, size_t count, ringwayDataType_t datatype, int peer,
                                           uint32_t tag, const ringwayOpOptions_t* options, ringwayComm_t comm,
                                           ringwayOpInfo_t* info);
@@ -438,7 +438,7 @@ RINGWAY_C_API ringwayResult_t ringwayRecvAsync(void* recvbuff, size_t count, rin
                                                uint32_t tag, const ringwayOpOptions_t* options, ringwayComm_t comm,
                                                ringwayWork_t* work);
 
-/* Is over when all ranks have submitted it. */
+/* Succeeds when all ranks have submitted it. */
 RINGWAY_C_API ringwayResult_t ringwayBarrier(const ringwayOpOptions_t* options, ringwayComm_t comm,
                                              ringwayOpInfo_t* info);
 RINGWAY_C_API ringwayResult_t ringwayBarrierAsync(const ringwayOpOptions_t* options, ringwayComm_t comm,
@@ -454,8 +454,8 @@ RINGWAY_C_API ringwayResult_t ringwayWorkTest(ringwayWork_t work, int* done);
 /* Makes a stream (cudaStream_t; NULL: the default stream) wait for the result, whose recvbuff is in device memory: what
  * is enqueued there afterwards sees it or, if the operation fails, recvbuff as it was (unspecified if it is the device
  * that failed); ringwayWorkWait says which. Blocks until this input and those before have been read, and as
- * ringwayWorkWait does where no stream may wait: see Work::WaitOnStream in ringway.hpp, also for what a thread that
- * waits for the stream inside the driver keeps others from. The work may be freed before. */
+ * ringwayWorkWait does where no stream may wait. Work::WaitOnStream in ringway.hpp says more, also what a thread that
+ * waits for the stream inside the driver blocks. The work may be freed before. */
 RINGWAY_C_API ringwayResult_t ringwayWorkWaitOnStream(ringwayWork_t work, void* stream);
 /* Asks all ranks to cancel; ringwayWorkWait returns the agreed outcome, which may be success. */
 RINGWAY_C_API ringwayResult_t ringwayWorkCancel(ringwayWork_t work);

@@ -130,10 +130,10 @@ struct OpResult {
   // infinity or a NaN. It holds if those magnitudes (for a sum, K times as much) are within kCodecs[codec].error by a
   // margin of this bound, and normal numbers of the dtype (for f16 with fp8, up to 57344).
   float error_bound = 0;
-  Part part;  // of the output that holds the result, in elements
+  Part part;  // where in the output the result is, in elements
 };
 
-// One after the other: the sends of an AllToAllV whose input has no gaps.
+// Returns parts one after the other: the sends of an AllToAllV whose input has no gaps.
 inline std::vector<Part> PartsOf(const std::vector<std::size_t>& counts) {
   std::vector<Part> parts;
   std::size_t begin = 0;
@@ -155,24 +155,24 @@ struct Tensor {
 struct Member {
   std::uint64_t peer_id = 0;
   std::string name;  // JoinOptions::name, or what its daemon chose
-  std::string site;  // of its daemon
+  std::string site;  // its daemon's
 };
 
 struct OpOptions {
-  // 0 .. 63. The collectives of a channel are matched by sequence number: all ranks must submit the same sequence. A
+  // 0 to 63. The collectives of a channel are matched by sequence number: all ranks must submit the same sequence. A
   // channel belongs to one submitting thread. A submission takes no number if it fails with kInvalidArgument,
   // kNotSupported, kResourceExhausted, kIo, kTimeout or kInterrupted; the others then wait for this rank's next one,
   // which must be the same operation. If Wait is what reports such a refusal, the channel accepts nothing until then
-  // (kResourceExhausted). Any other failure is reported to all ranks alike. The sequence starts anew after kRejoined.
+  // (kResourceExhausted). Any other failure is reported to all ranks alike. The sequence restarts after kRejoined.
   std::uint32_t channel = 0;
   // How elements travel, the same on all ranks: Codec::kInt8, or with a block and a rounding of its own
   // {Codec::kInt8, 128, Rounding::kStochastic}.
   Encoding codec = Codec::kNone;
-  // Nothing: the plan's choice for the size (recommended). Set it on all ranks alike or on none, else kMismatch.
+  // nullopt: the plan chooses by the size (recommended). Set it on all ranks alike or on none, else kMismatch.
   // Algorithms that would gather over 256 MiB on one rank (one_shot, naive, tree) fall back to the ring; see
   // OpResult::algorithm.
   std::optional<Algorithm> algorithm = std::nullopt;
-  // 0 .. 255. While collectives on several channels are in flight, this rank sends those of the highest priority first
+  // 0 to 255. While collectives on several channels are in flight, this rank sends those of the highest priority first
   // and takes turns among equal ones. Every sixteenth segment to a rank is one of a lower priority, so none starves. It
   // is a rank's own choice, which helps where all ranks choose alike. Messages have no priority.
   std::uint32_t priority = 0;
@@ -266,7 +266,7 @@ class RINGWAY_API Work {
   Error WaitOnStream(void* stream, Milliseconds timeout = kForever);
   // Asks all ranks to cancel the operation. The outcome is agreed: Wait returns kCancelled on all ranks, or success.
   Error Cancel();
-  // Replaces JoinOptions::op_deadline for this operation: if it is not over `after` from now (0 .. 24 days), Wait
+  // Replaces JoinOptions::op_deadline for this operation: if it is not over `after` from now (0 to 24 days), Wait
   // returns kDeadline on all ranks, with a text that says whom this rank waited for, or success.
   Error SetDeadline(Milliseconds after);
   bool valid() const { return impl_ != nullptr; }

@@ -1,4 +1,4 @@
-/* Shared states in C: shared_state.hpp says what they are and do. Errors, threads and struct sizes as in ringway.h.
+/* Shared states in C, as shared_state.hpp documents them. Errors, threads and struct sizes are as in ringway.h.
  *
  *   ringwayStateTensor_t tensors[] = {{"weights", weights, sizeof weights}};
  *   ringwaySharedState_t state = NULL;
@@ -23,7 +23,7 @@ extern "C" {
 typedef struct ringwaySharedState* ringwaySharedState_t;
 
 /* Memory of the host or a device, which stays the caller's; the same names and sizes in the same order on all ranks.
- * What the bytes mean is described apart (`descriptions`), since this struct has no size member to grow by. */
+ * `descriptions` say what the bytes mean, apart, since this struct has no size member to grow by. */
 typedef struct {
   const char* name; /* unique */
   void* data;
@@ -32,9 +32,9 @@ typedef struct {
 
 typedef struct {
   size_t size;       /* sizeof(ringwaySharedStateConfig_t), set by the initializer */
-  uint64_t revision; /* of the tensors as they are */
-  const char* path;  /* a file of this rank's own, read by Init and written as the training goes on; NULL: none */
-  uint64_t every;    /* so many revisions */
+  uint64_t revision; /* that of the tensors as they are */
+  const char* path;  /* a file for this rank alone, read by Init and written as the training goes on; NULL: none */
+  uint64_t every;    /* revisions from one write to the next */
   /* ringway::StateTensor::description of each tensor, such as "float32[3, 4]"; NULL, the list or an entry: none. */
   const char* const* descriptions;
 } ringwaySharedStateConfig_t;
@@ -46,11 +46,11 @@ typedef struct {
 RINGWAY_C_API ringwayResult_t ringwaySharedStateInit(ringwaySharedState_t* state, const ringwayStateTensor_t* tensors,
                                                      size_t count, const ringwaySharedStateConfig_t* config);
 
-/* Makes the tensors the same on all ranks, whose others are in Sync or Advance. */
+/* Makes the tensors the same on all ranks; the others call Sync or Advance. */
 RINGWAY_C_API ringwayResult_t ringwaySharedStateSync(ringwaySharedState_t state, ringwayComm_t comm);
 
-/* The tensors are one revision further, on every rank: the end of a step. `updateWaits`: of its result; nonzero admits
- * newcomers, and gives them the state. ringwayIoError: the file was not written, all else is done. */
+/* Ends a step on every rank: the tensors are one revision further. `updateWaits` is from the step's result; nonzero
+ * admits newcomers, which fetch the state. ringwayIoError: the file was not written, all else is done. */
 RINGWAY_C_API ringwayResult_t ringwaySharedStateAdvance(ringwaySharedState_t state, ringwayComm_t comm,
                                                         uint32_t updateWaits);
 
@@ -67,7 +67,7 @@ typedef enum {
   ringwayStateStrategyAnyInt = 0x7fffffff
 } ringwayStateStrategy_t;
 
-/* One exchange, without a ringwaySharedState_t. *revision: of these tensors, and then of the state that all have. */
+/* One exchange, without a ringwaySharedState_t. *revision: that of these tensors, and afterwards that of the state. */
 RINGWAY_C_API ringwayResult_t ringwaySyncState(const ringwayStateTensor_t* tensors, size_t count,
                                                ringwayStateStrategy_t strategy, ringwayComm_t comm, uint64_t* revision);
 

@@ -1,5 +1,5 @@
-// What all ranks must have alike, such as parameters and moments: compared by hash, sent only where it differs, and
-// from all ranks that have it at once. A newcomer joins and takes it in one call.
+// State that must be the same on all ranks, such as parameters and moments. Ranks compare it by hash and send only the
+// pieces that differ, in stripes from all ranks that hold them. A newcomer joins and fetches it in one call.
 //
 //   auto state = ringway::SharedState::Make({{"weights", weights.data(), bytes}}, {.path = "/var/lib/job/state"});
 //   auto session = state->Join({.group = "job", .wait_world = 4});
@@ -11,22 +11,22 @@
 //     state->Advance(**session, mean->update_waits);
 //   }
 //
-// (Check each error: client/examples/shortest/shortest.cc does.) What is called here are collectives on channel 0.
+// (Check each error: client/examples/shortest/shortest.cc does.) All these calls are collectives on channel 0.
 //
-// How: an all-gather of (hash of all, revision), by which all ranks choose the same state; one of a 128-bit hash for
-// each piece of 16 MiB, which says who lacks what; an AllToAllV for each piece that anybody lacks, to which every
-// holder contributes an equal stripe; an all-reduce, by which all know that everybody has what it lacked, unchanged.
-// Tensors are written only then, for which there must be memory. If ranks are lost, those who are left choose again;
-// what has arrived is not sent again. Where all agree there is only the first.
+// Algorithm: an all-gather of (hash of the state, revision), from which all ranks choose the same state; if they agree,
+// nothing else is sent. Then an all-gather of a 128-bit hash for each piece of 16 MiB, which shows who lacks what; an
+// AllToAllV for each piece that a rank lacks, to which every holder contributes an equal stripe; an all-reduce, which
+// confirms that all ranks have what they lacked, unchanged. Tensors are written only then, so there must be memory for
+// both. If ranks are lost, the survivors choose again and resend nothing that has arrived.
 //
-// A failure of this rank alone while the others are in the middle of it (memory, a device, an interruption) leaves the
-// group, so that they choose again without it: later calls return kLeft.
+// If this rank alone fails during an exchange (memory, a device, an interruption), it leaves the group, and the others
+// choose again: its later calls return kLeft.
 //
-// Errors are those of the collectives, and: kMismatch, on all ranks unless said otherwise, for states that do not go
-// together or were written to meanwhile; kInvalidArgument for tensors and files that cannot be used; kIo for files.
-// Threads: one at a time, while no other operation of the session is in flight; hashing uses up to eight more.
-// Ownership: the tensors' memory is the caller's, and not to be written to during a call. Memory of a device: what
-// streams do to it has ended.
+// Errors are those of the collectives, and: kMismatch, on all ranks unless said otherwise, for states that differ in
+// more than bytes or were written to meanwhile; kInvalidArgument for tensors and files that cannot be used; kIo for
+// files. Threads: one at a time, while no other operation of the session is in flight; hashing uses up to eight more.
+// Ownership: the tensors' memory is the caller's, who does not write to it during a call, and whose streams have ended
+// their work on device memory before.
 #pragma once
 
 #include <cstddef>
@@ -50,30 +50,30 @@ struct StateTensor {
 };
 
 enum class StateStrategy : std::uint8_t {
-  kPopular,  // of the newest revision, what most ranks have; of as many, the lowest rank's
-  kSend,     // this rank's is taken: kMismatch if others that send have another
-  kReceive,  // this rank's is never taken: kMismatch if all ranks say so
+  kPopular,  // the state of the newest revision that most ranks have; on a tie, the lowest rank's
+  kSend,     // this rank's state: kMismatch if another sender's differs
+  kReceive,  // never this rank's state: kMismatch if all ranks receive
 };
 
 struct StateProgress {
-  std::size_t bytes = 0;  // that this rank and others lacked, and that have been exchanged
-  std::size_t of_bytes = 0;
+  std::size_t bytes = 0;     // exchanged so far, of those that this rank and others lacked
+  std::size_t of_bytes = 0;  // to exchange in all
 };
 
 struct StateOptions {
-  std::uint64_t revision = 0;  // counts what has been done to the tensors, as steps; at most 2^62
+  std::uint64_t revision = 0;  // counts changes of the tensors, such as steps; at most 2^62
   StateStrategy strategy = StateStrategy::kPopular;
-  // Ranks that train with their state: where there are any, the others take theirs whatever their revisions are, and
-  // what does not go together with it is kMismatch for that rank alone, which then has to leave.
+  // This rank trains with its state. If any rank does, the others fetch that state, whatever their revisions; one whose
+  // tensors do not match it gets kMismatch alone, and has to leave.
   bool in_use = false;
-  // On the calling thread, before each piece is sent. False ends the call with kInterrupted.
+  // Called on the calling thread, before each piece is sent. False ends the call with kInterrupted.
   std::function<bool(const StateProgress&)> on_progress = {};
 };
 
 struct StateResult {
-  std::uint64_t revision = 0;      // of the state that all ranks then have
-  std::size_t received_bytes = 0;  // of pieces that this rank lacked
-  std::size_t sent_bytes = 0;      // of those that others lacked
+  std::uint64_t revision = 0;      // the revision of the state that all ranks now have
+  std::size_t received_bytes = 0;  // received, of pieces that this rank lacked
+  std::size_t sent_bytes = 0;      // sent, of pieces that others lacked
 };
 
 // Makes the tensors the same on all ranks: a collective on channel 0. An error leaves them as they were, except
@@ -86,36 +86,36 @@ class SharedStateImpl;
 }
 
 struct SharedStateOptions {
-  std::uint64_t revision = 0;  // of the tensors as they are
-  // A file of this rank's own, and of this training alone: read by Make if it is there, and written every so many
-  // revisions. So a training of which nobody is left goes on from the newest file. Replaced as a whole, so there must
-  // be room for two. Empty: none.
+  std::uint64_t revision = 0;  // that of the tensors as they are
+  // A file for this rank and this training alone. Make reads it if it exists, Advance writes it each time that `every`
+  // divides the revision. So a training in which all peers died resumes from the newest file. Replaced atomically,
+  // which needs room for two. Empty: none.
   std::string path = {};
   std::uint64_t every = 1;
 };
 
-// Tensors that all ranks have alike, and that ranks which come take from those who are there.
+// Tensors that are the same on all ranks. Newcomers fetch them from the members.
 class RINGWAY_API SharedState {
  public:
-  // Reads the file, if there is one. Before Join, so that one which is refused costs the others nothing:
+  // Reads the file, if there is one: before Join, so that the others do not wait for a rank whose file is refused.
   // kInvalidArgument if it is damaged or another model's, or its directory is missing; kResourceExhausted without room.
   static Expected<SharedState> Make(std::vector<StateTensor> tensors, const SharedStateOptions& options = {});
   SharedState(SharedState&&) noexcept;
   SharedState& operator=(SharedState&&) noexcept;
   ~SharedState();
 
-  // Session::Join and Sync; those who train lose the end of one step.
+  // Session::Join and Sync. The members wait for it at the end of one step.
   Expected<std::unique_ptr<Session>> Join(const JoinOptions& options);
 
-  // Makes the tensors the same on all ranks, whose others are in Sync or Advance: first of all, and after kRejoined.
-  // Taken is the state of those who train; where there are none, of those who rejoin; of ranks that all begin, the
-  // newest revision.
+  // Makes the tensors the same on all ranks; the others call Sync or Advance. Call it first, and after kRejoined. The
+  // state is that of the ranks that train; if there are none, of those that rejoin; if all begin, that of the newest
+  // revision.
   Expected<StateResult> Sync(Session& session);
 
-  // The tensors are one revision further, on every rank: the end of a step, with nothing in flight. `update_waits`: of
-  // the step's result, and so the same on all ranks; then newcomers are admitted, and take the state. Saves if it is
-  // time. Returns whether that was so: the world may be another. If this rank was lost meanwhile, it has rejoined and
-  // taken the others' state: its peer_id is another, and what was computed from the tensors before is of no use. kIo:
+  // Ends a step on every rank, with nothing in flight: the tensors are one revision further. `update_waits` is from the
+  // step's result, the same on all ranks: if it is set, newcomers are admitted and fetch the state. Writes the file if
+  // it is due. Returns `update_waits`: the world may have changed. If this rank was lost meanwhile, it has rejoined and
+  // fetched the others' state: its peer_id has changed, and what was computed from the tensors before is useless. kIo:
   // the file could not be written and is as before, all else is done, and the training may go on.
   Expected<bool> Advance(Session& session, bool update_waits);
 

@@ -45,7 +45,7 @@ Expected<std::size_t> ChooseGiver(const std::vector<Offer>& offers, std::size_t 
     if (any_sends) return sends(offer);
     return !offer.Is(StateStrategy::kReceive) && offer.standing == highest;
   };
-  const auto have = [&](const Offer& state) {  // who has no say counts, too
+  const auto have = [&](const Offer& state) {  // ranks that receive count, too
     return std::count_if(offers.begin(), offers.end(), [&](const Offer& offer) { return offer.IsSameState(state); });
   };
   const Offer* chosen = nullptr;

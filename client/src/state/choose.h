@@ -1,4 +1,4 @@
-// Which rank's state all take: the same choice on all ranks, made of the same offers.
+// Chooses the rank whose state all ranks take: the same choice on all, from the same offers.
 //
 // Pure.
 #pragma once
@@ -16,14 +16,14 @@ struct Hash {
   bool operator==(const Hash&) const = default;
 };
 
-// Only ranks of the highest standing that there is give their state.
+// Only ranks of the highest standing among all send their state.
 enum class Standing : std::uint8_t {
   kNew,
-  kRejoined,  // has trained with the state, and was away
-  kTrains,    // .. and was not
+  kRejoined,  // has trained with the state, and rejoined
+  kTrains,    // trains with the state, without interruption
 };
 
-// What a rank says of its state. Gathered as words of 64 bits.
+// A rank's description of its state. Gathered as words of 64 bits.
 struct Offer {
   std::uint64_t layout = 0;  // StateBytes::layout
   Hash content;
@@ -43,10 +43,10 @@ inline constexpr std::uint64_t kRevisionMax = std::uint64_t{1} << 62;
 
 bool HaveOneLayout(const std::vector<Offer>& offers);
 
-// Whether the state of `rank` goes together with all others, or at least with that which is in use.
+// Returns whether the state of `rank` matches all others, or at least the one in use.
 bool GoesTogether(const std::vector<Offer>& offers, std::size_t rank);
 
-// The lowest rank of the highest standing, with which the others are compared.
+// Returns the lowest rank of the highest standing, with which the others are compared.
 std::size_t ReferenceRank(const std::vector<Offer>& offers);
 
 // Returns the lowest rank that has the state which all take. kMismatch as shared_state.hpp says; `rank`: this one.

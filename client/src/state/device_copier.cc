@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kPinnedBytes = std::size_t{4} << 20;
 
-// Of one copy, which may outlive those who wait for it.
+// The progress of one copy, which may outlive the threads that wait for it.
 struct Copying {
   std::mutex mutex;
   std::condition_variable changed;

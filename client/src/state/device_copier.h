@@ -1,4 +1,4 @@
-// Copies between the host's memory and a device's, for callers who wait: by way of pinned memory of its own.
+// Copies between the host's memory and a device's, through pinned memory of its own, and waits for the copies.
 //
 // Threads: one.
 #pragma once

@@ -1,4 +1,4 @@
-// The pieces of a state on their way: what each rank lacks, and who gives which stripe of it. The same plan on all
+// Exchanges the pieces of a state: what each rank lacks, and which rank sends which stripe of it. The same plan on all
 // ranks.
 //
 // Threads: one.
@@ -15,23 +15,23 @@
 
 namespace ringway::internal {
 
-// Who has the state that all take.
+// The state that all take, and which ranks hold it.
 struct Holders {
   Holders(const std::vector<Offer>& offers, std::size_t giver);
 
   std::size_t giver = 0;
   std::size_t world_size = 0;
   std::vector<std::size_t> ranks;
-  std::vector<bool> have_it;  // by rank; also who receives
+  std::vector<bool> have_it;  // by rank; also of ranks that receive
 };
 
-// Memory of pieces on their way, a place for each. Ranks may have room for more or less: all use what the one with the
-// least has, so that they are as far as each other when a rank is lost.
+// Memory for pieces in flight, a place for each. Ranks may have room for different numbers: all use the smallest, so
+// that they are equally far when a rank is lost.
 class Places {
  public:
-  static constexpr std::size_t kMax = 8;  // so that a long path is full of them
+  static constexpr std::size_t kMax = 8;  // enough to fill a long path
 
-  // As many as the session has room for, of pieces of `state`. An error if it is none.
+  // Allocates as many places for pieces of `state` as the session has room for. An error if there is none.
   static Expected<Places> Reserve(Session& session, const StateBytes& state, const Holders& holders, std::size_t rank);
 
   std::size_t count() const { return count_; }
@@ -40,20 +40,20 @@ class Places {
 
  private:
   std::size_t count_ = kMax;
-  std::vector<Buffer> inputs_;   // of who gives
-  std::vector<Buffer> outputs_;  // of who lacks
+  std::vector<Buffer> inputs_;   // if this rank sends
+  std::vector<Buffer> outputs_;  // if this rank lacks pieces
 };
 
 class Exchange {
  public:
-  // `hashes` of all pieces, by rank; `rank` is this one, `window` what all have places for.
+  // `hashes` of all pieces, by rank; `rank` is this one, `window` the places that all have.
   Exchange(StateBytes* state, Holders holders, const std::vector<std::vector<Hash>>& hashes, std::size_t rank,
            Places places, std::size_t window);
 
   // Moves all pieces that any rank lacks. kPeerLost, on all ranks alike, ends it early.
   Error Run(Session& session, const std::function<bool(const StateProgress&)>& on_progress);
 
-  // What has arrived as it should, and that it was all.
+  // The pieces that arrived unchanged, and whether those are all.
   Pieces TakeArrived() { return std::move(arrived_); }
   bool IsWhole() const { return is_whole_; }
   std::size_t received_bytes() const { return received_bytes_; }

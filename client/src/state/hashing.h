@@ -1,4 +1,4 @@
-// The 128-bit hash of shared states: XXH3, the same on all ranks. Finds accidents; who may join a group is trusted.
+// The 128-bit hash of shared states: XXH3, the same on all ranks. It detects accidents; ranks of a group are trusted.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@ namespace ringway::internal {
 
 Hash HashOf(const void* data, std::size_t bytes);
 
-// The same, of what is added one after the other.
+// The same hash, of bytes that are added one after the other.
 class Hasher {
  public:
   Hasher();
@@ -21,7 +21,7 @@ class Hasher {
   Hash Result() const;
 
  private:
-  alignas(64) std::array<std::byte, 640> state_;  // of XXH3, whose header nobody else needs
+  alignas(64) std::array<std::byte, 640> state_;  // XXH3's, whose header nobody else needs
 };
 
 }  // namespace ringway::internal

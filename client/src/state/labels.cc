@@ -9,7 +9,7 @@
 namespace ringway::internal {
 namespace {
 
-constexpr std::size_t kTextBytesMax = 120;   // of a name or a description in a label
+constexpr std::size_t kTextBytesMax = 120;   // a name or a description in a label
 constexpr std::size_t kLabelBytesMax = 300;  // so that two of them fit in kDifferenceBytesMax
 
 std::string Shortened(const std::string& text) {
@@ -17,7 +17,7 @@ std::string Shortened(const std::string& text) {
   return text.substr(0, kTextBytesMax / 2) + ".." + text.substr(text.size() - kTextBytesMax / 2);
 }
 
-// Takes the first label off `labels`; nullopt at the end, or where the rest is none.
+// Takes the first label off `labels`; nullopt at the end, or where the rest is malformed.
 std::optional<std::string_view> TakeLabel(std::string_view* labels) {
   std::uint32_t bytes = 0;
   if (labels->size() < sizeof(bytes)) return std::nullopt;

@@ -1,7 +1,7 @@
-// The tensors of a state in words, for the error of ranks whose states do not go together.
+// Describes the tensors of a state in words, for the error of ranks whose states do not match.
 //
 //   4 bytes    length of the label, little-endian
-//   ..         "weights" of float32[3, 4] (48 bytes)
+//   the label  "weights" of float32[3, 4] (48 bytes)
 //
 // for each tensor, one after the other.
 //
@@ -14,10 +14,10 @@
 
 namespace ringway::internal {
 
-// A list ends before it would be longer; what differs behind that is not named.
+// Limit for a list, which ends before the first label that would exceed it; later differences are not named.
 inline constexpr std::size_t kLabelsBytesMax = std::size_t{16} << 20;
 
-// REQUIRES: `labels` is what this function made of the tensors before.
+// REQUIRES: `labels` is what this function returned for the tensors before.
 void AddLabel(const StateTensor& tensor, std::string* labels);
 
 // The tensors of one rank.
@@ -26,10 +26,10 @@ struct RankLabels {
   std::string labels;  // of another rank: anything
 };
 
-// What a sentence of FirstDifference has room for on its way to other ranks.
+// Limit for a sentence of FirstDifference, which is sent to other ranks.
 inline constexpr std::size_t kDifferenceBytesMax = 1024;
 
-// The first difference as a sentence without its end, which names both ranks.
+// Returns the first difference as a sentence that names both ranks, without its end.
 std::string FirstDifference(const RankLabels& one, const RankLabels& other);
 
 }  // namespace ringway::internal

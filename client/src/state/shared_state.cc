@@ -28,12 +28,12 @@ class SharedStateImpl {
 
   Expected<StateResult> Sync(Session& session) {
     for (;;) {
-      const std::uint64_t synced_as = session.peer_id();  // who it is afterwards has to do it again, if it is another
+      const std::uint64_t synced_as = session.peer_id();  // a new peer has to sync again
       const Standing standing = !synced_as_                ? Standing::kNew
                                 : *synced_as_ != synced_as ? Standing::kRejoined
                                                            : Standing::kTrains;
       auto result = SyncBytes(session, state_, {.revision = revision_}, standing);
-      if (result.error().code() == Code::kRejoined) continue;  // as a newcomer, which calls the same
+      if (result.error().code() == Code::kRejoined) continue;  // now a newcomer, which makes the same calls
       if (!result.ok()) return NotOfTheFile(result.error());
       revision_ = result->revision;
       synced_as_ = synced_as;
@@ -60,17 +60,17 @@ class SharedStateImpl {
   std::uint64_t revision() const { return revision_; }
 
  private:
-  // Ok, too, if this rank has become a newcomer meanwhile, whose next call is the same.
+  // Also ok if this rank has become a newcomer meanwhile, which makes the same next call.
   Error UpdateView(Session& session) const {
     for (;;) {
       const auto updated = session.UpdateView();
       if (updated.error().code() != Code::kRejoined) return updated.error();
       if (synced_as_ != session.peer_id()) return {};
-      // Another thread was told, and has taken the state: this one is told now, and nothing was submitted.
+      // Another thread got kRejoined before, and has taken the state: nothing was submitted here.
     }
   }
 
-  // kIo is what a file could not be saved with.
+  // Keeps kIo for a file that could not be saved.
   static Error NotOfTheFile(const Error& error) {
     return error.code() == Code::kIo ? Error(Code::kDaemonLost, error.text()) : error;
   }
@@ -79,7 +79,7 @@ class SharedStateImpl {
   std::uint64_t revision_;
   const std::uint64_t every_;
   std::optional<StateFile> file_;
-  std::optional<std::uint64_t> synced_as_;  // the peer that this rank was then
+  std::optional<std::uint64_t> synced_as_;  // this rank's peer id then
 };
 
 }  // namespace internal

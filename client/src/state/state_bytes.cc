@@ -130,7 +130,7 @@ Expected<std::vector<Hash>> StateBytes::Hashes() {
   std::vector<std::jthread> threads;
   try {
     while (threads.size() + 1 < std::min(useful, kHashThreadsMax)) threads.emplace_back(hash);
-  } catch (const std::exception&) {  // then with those that there are
+  } catch (const std::exception&) {  // goes on with the threads that there are
   }
   hash();
   threads.clear();

@@ -28,20 +28,20 @@ class StateBytes {
   // kInvalidArgument: the tensors cannot be used; kNotSupported: they are a device's, and there is no library for it.
   static Expected<StateBytes> Make(const std::vector<StateTensor>& tensors);
 
-  // A child has neither the session nor the device.
+  // A forked child has neither the session nor the device.
   bool IsForked() const { return generation_ != ForkGeneration(); }
   std::size_t bytes() const { return bytes_; }
-  // A hash of names, sizes and descriptions, and one of names and sizes, which is the same where nothing is described.
+  // Hashes of names, sizes and descriptions, and of names and sizes; they are equal without descriptions.
   std::uint64_t layout() const { return layout_; }
   std::uint64_t layout_undescribed() const { return layout_undescribed_; }
-  const std::string& labels() const { return labels_; }  // of labels.h
+  const std::string& labels() const { return labels_; }  // as in labels.h
   std::size_t piece_count() const { return (bytes_ + kStatePieceBytes - 1) / kStatePieceBytes; }
   std::size_t bytes_of(std::size_t piece) const;
 
   // Copies `bytes` of a piece from byte `begin` of it on. REQUIRES: it has them.
   Error Read(std::size_t piece, std::size_t begin, std::size_t bytes, std::byte* to);
   Error Write(const Pieces& pieces);
-  // Of each piece.
+  // Returns the hash of each piece.
   Expected<std::vector<Hash>> Hashes();
 
  private:

@@ -61,7 +61,7 @@ Error WriteAll(int fd, const void* data, std::size_t bytes, const std::string& p
   return {};
 }
 
-// Returns how many bytes there were, less than asked for at the end of the file; nothing after a failure.
+// Returns the number of bytes read, less than asked for at the end of the file; nullopt after a failure.
 std::optional<std::size_t> ReadAll(int fd, void* data, std::size_t bytes) {
   std::size_t got = 0;
   while (got < bytes) {
@@ -114,7 +114,7 @@ Error StateFile::Save(std::uint64_t revision, StateBytes* state) const {
   {
     const Descriptor file(::open(new_path_.c_str(), O_CREAT | O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
     if (file.get() < 0) return Failed("cannot create", new_path_);
-    // Two processes of one path fail, instead of mixing theirs.
+    // Two processes with one path fail, instead of mixing their states.
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 || !IsStillAt(file.get(), new_path_)) {
       return Error(Code::kIo, "the state file: another process writes " + path_ + " too: each rank has its own");
     }

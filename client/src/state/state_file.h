@@ -1,10 +1,10 @@
-// A state on disk: replaced as a whole, and read only if it is whole.
+// A state on disk: replaced atomically, and read only if it is complete.
 //
 //   8 bytes    "RINGWAY2"
 //   8          revision, little-endian; so all below
 //   8          bytes of content
-//   8          layout: a hash of names, sizes and descriptions. One of names and sizes alone is accepted as well: what
-//              wrote it described nothing
+//   8          layout: a hash of names, sizes and descriptions. One of names and sizes alone is accepted as well: it is
+//              from a writer without descriptions
 //   16         a 128-bit hash of the four above and the content
 //   the content
 //
@@ -24,9 +24,9 @@ class StateFile {
  public:
   explicit StateFile(std::string path) : path_(std::move(path)), new_path_(path_ + ".new") {}
 
-  // kIo, or the state's error; the file of before stays then.
+  // Replaces the file. kIo, or the state's error; the earlier file stays then.
   Error Save(std::uint64_t revision, StateBytes* state) const;
-  // Fills the tensors, but only with what is whole. Returns the revision, or nothing if there is no file.
+  // Fills the tensors, if the file is complete. Returns the revision, or nothing if there is no file.
   // kInvalidArgument: it is damaged, another model's, or has no directory; kResourceExhausted: no room to save; kIo.
   Expected<std::optional<std::uint64_t>> Load(StateBytes* state) const;
 

@@ -25,7 +25,7 @@ using internal::StateBytes;
 
 constexpr std::size_t kHashWords = sizeof(Hash) / sizeof(std::uint64_t);
 
-// Each contributor's `words`, in rank order, one after the other.
+// Returns each contributor's `words`, in rank order, one after the other.
 Expected<OpResult> Gather(Session& session, const std::uint64_t* mine, std::size_t words,
                           std::vector<std::uint64_t>* all) {
   all->resize(words * session.world_size());
@@ -34,10 +34,10 @@ Expected<OpResult> Gather(Session& session, const std::uint64_t* mine, std::size
   return result;
 }
 
-// A loss, which all ranks are told alike: those who are left choose again.
+// Returns whether it is a loss, which all ranks get alike: the survivors choose again.
 bool IsLoss(const Error& error) { return error.code() == Code::kPeerLost; }
 
-// What ranks are not told alike, and do not recover from by themselves.
+// Returns whether ranks may get different errors here, from which they do not recover by themselves.
 bool IsOfThisRankAlone(Code code) {
   switch (code) {
     case Code::kResourceExhausted:
@@ -99,7 +99,7 @@ class Syncing {
     result_.revision = chosen.revision;
     const auto is_chosen = [&](const Offer& offer) { return offer.IsSameState(chosen); };
     if (state_.bytes() == 0 || std::all_of(offers.begin(), offers.end(), is_chosen)) return true;
-    if (is_chosen(mine_)) {  // what came of another state is not needed
+    if (is_chosen(mine_)) {  // pieces of another state are not needed
       arrived_.clear();
       hashes_ = own_;
     }
@@ -144,7 +144,7 @@ class Syncing {
   Expected<bool> Move(Holders holders, const OpResult& view) {
     auto places = internal::Places::Reserve(session_, state_, holders, view.rank);
     if (!places.ok()) return places.error();
-    // How many places there are, then the hashes.
+    // The number of places, then the hashes.
     std::vector<std::uint64_t> words(1 + hashes_.size() * kHashWords);
     words[0] = places->count();
     std::memcpy(words.data() + 1, hashes_.data(), hashes_.size() * sizeof(Hash));
@@ -190,8 +190,8 @@ class Syncing {
   const internal::Standing standing_;
   Offer mine_;
   std::vector<Hash> own_;
-  Pieces arrived_;            // also of a state that was chosen before
-  std::vector<Hash> hashes_;  // with those
+  Pieces arrived_;            // perhaps also of a state that was chosen before
+  std::vector<Hash> hashes_;  // with the arrived pieces
   StateResult result_;
 };
 

@@ -1,4 +1,4 @@
-// SyncState of bytes that were looked at already: who has what, by hash; then the pieces; then that all have all.
+// SyncState for bytes that were checked already: compares hashes, exchanges pieces, then confirms that all arrived.
 //
 // Threads: the session's.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace ringway::internal {
 
-// A failure of this rank alone leaves the group, as the others are in the middle of it.
+// If this rank alone fails, it leaves the group, since the others are in the middle of the exchange.
 Expected<StateResult> SyncBytes(Session& session, StateBytes& state, const StateOptions& options, Standing standing);
 
 }  // namespace ringway::internal
