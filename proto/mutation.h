@@ -78,11 +78,11 @@
   M(kActivateAtOnce, "UpdateView: a newcomer switches before the members do")                                  \
   M(kReuseEpoch, "master: two views with one epoch")                                                           \
   M(kForgetTerm, "master: a restarted one numbers epochs with its predecessor's term")                         \
-  M(kTellBeforeRecord, "master: views are sent before they are journaled")                                     \
+  M(kSendBeforeRecord, "master: views are sent before they are journaled")                                     \
   M(kForgetJournal, "master: a restarted one does not read its journal")                                       \
-  M(kNoAbortFromMaster, "master: collects reports without telling the members to stop")                        \
+  M(kNoAbortFromMaster, "master: collects reports without asking the members to stop")                         \
   M(kNoResync, "master: messages lost with a connection are not resent")                                       \
-  M(kKeepGhosts, "master: peers dropped while disconnected are not told so")                                   \
+  M(kKeepGhosts, "master: peers dropped while disconnected are not notified")                                  \
   M(kSilenceIsDeath, "silence at the master: a silent member is dropped")                                      \
   M(kNoGrace, "silence in a recovery: no longer wait where most are silent")                                   \
   M(kHasteWithFew, "silence in a recovery: no time to reconnect where a few are silent")                       \
@@ -114,7 +114,7 @@
   M(kDiscardScratch, "frames: a payload for a sum is discarded")                                       \
   M(kKeepFromMaster, "master: a peer's messages to the master are not sent")                           \
   M(kTickWithMasterOnly, "master: timers stop while it is away")                                       \
-  M(kMissMasterBack, "master: peers are not told that it is back")                                     \
+  M(kMissMasterBack, "master: peers are not notified that it is back")                                 \
   M(kForgetJoins, "master: joins requested while it was away are not repeated")
 
 namespace ringway::mutation {

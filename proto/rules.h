@@ -130,7 +130,7 @@
   R(kResync, "a daemon's connection to the master is opened again")             \
   R(kReportAgain, "a daemon's connection to the master is opened again")        \
   R(kWithdrawMissing, "a daemon comes back without a peer")                     \
-  R(kTellUnknown, "the master does not know a peer")                            \
+  R(kNotifyUnknown, "the master does not know a peer")                          \
   R(kHoldUntilRecorded, "a change is not in the journal yet")                   \
   R(kWaitForJournal, "the journal cannot be written")                           \
   R(kEvictLiar, "a report stops above every epoch there ever was")              \

@@ -37,7 +37,7 @@ ControlStream::Verdict ControlStream::Take(const control::PeerMessage& message) 
 
 void ControlStream::Stamp(control::PeerMessage& message) {
   message.set_taken(taken_);
-  told_ = taken_;
+  acknowledged_ = taken_;
 }
 
 }  // namespace ringway::links

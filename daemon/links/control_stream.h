@@ -21,7 +21,7 @@ class ControlStream {
  public:
   static constexpr std::size_t kKeptBytesMax = 4 << 20;
   // Messages that may be unacknowledged; until then the other side keeps them in memory.
-  static constexpr std::uint64_t kTakenUntoldMax = 256;
+  static constexpr std::uint64_t kUnacknowledgedMax = 256;
 
   // Numbers the message and keeps a copy. REQUIRES: no heartbeat, not stamped. Returns false if there is no room: then
   // neither this message nor any later one is kept or may be sent.
@@ -37,7 +37,7 @@ class ControlStream {
   // Adds the acknowledgement. To be called for each message that is sent.
   void Stamp(control::PeerMessage& message);
   // Enough are unacknowledged to send an acknowledgement without waiting for the next heartbeat.
-  bool MustAcknowledge() const { return taken_ - told_ >= kTakenUntoldMax; }
+  bool MustAcknowledge() const { return taken_ - acknowledged_ >= kUnacknowledgedMax; }
 
  private:
   static std::size_t SizeOf(const control::PeerMessage& message);
@@ -45,9 +45,9 @@ class ControlStream {
   std::deque<control::PeerMessage> kept_;
   std::size_t kept_bytes_ = 0;
   bool is_full_ = false;
-  std::uint64_t last_ = 0;   // number of the newest message sent
-  std::uint64_t taken_ = 0;  // newest received
-  std::uint64_t told_ = 0;   // newest acknowledged
+  std::uint64_t last_ = 0;          // number of the newest message sent
+  std::uint64_t taken_ = 0;         // newest received
+  std::uint64_t acknowledged_ = 0;  // newest acknowledged
 };
 
 }  // namespace ringway::links

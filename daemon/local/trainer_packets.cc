@@ -249,7 +249,7 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
   if (slots_[submit.slot].in_use) return ProtocolError("a slot is submitted while its operation runs");
   slots_[submit.slot] = {.in_use = true, .input_bytes = verdict.input_bytes, .staged_bytes = verdict.input_bytes};
   buffers::TrainerBuffers::Places places;
-  Status status = CheckRefusalsTold(submit);
+  Status status = CheckRefusalsKnown(submit);
   if (status.ok()) status = verdict.status;
   if (status.ok()) status = MapRanges(submit, verdict, places);
   if (status.ok() && submit.staged == 1) {
@@ -273,7 +273,7 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
   return Status::Ok();
 }
 
-Status TrainerSession::CheckRefusalsTold(const abi::Submit& submit) const {
+Status TrainerSession::CheckRefusalsKnown(const abi::Submit& submit) const {
   const std::uint64_t refusals = submit.spec.kind == OpKind::kUpdateView
                                      ? std::accumulate(refusals_.begin(), refusals_.end(), std::uint64_t{0})
                                      : refusals_.at(submit.spec.channel);

@@ -188,7 +188,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   Status OnLeave(std::span<const std::byte> bytes);
   Status OnStatus(std::span<const std::byte> bytes);
   // Returns Ok if the trainer knows of all refusals that its sequence numbers depend on.
-  Status CheckRefusalsTold(const abi::Submit& submit) const;
+  Status CheckRefusalsKnown(const abi::Submit& submit) const;
   void Refuse(const abi::Submit& submit, const Status& why);
   Status MapRanges(const abi::Submit& submit, const SubmitVerdict& verdict, buffers::TrainerBuffers::Places& places);
   void RaiseStaged(std::uint32_t slot);

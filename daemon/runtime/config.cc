@@ -190,10 +190,9 @@ void AddPlaces(CLI::App& app, Config& config, PlaceTexts& texts) {
       ->check(shell::NotEmpty());
   app.add_option("--listen", config.listen, "HOST:PORT that other daemons connect to; port 0 takes a free one")
       ->required();
-  app.add_option(
-      "--advertise", texts.advertise,
-      "HOST:PORT that they are told, where it differs as behind NAT; none: they cannot reach this host, and it "
-      "dials them (default: --listen)");
+  app.add_option("--advertise", texts.advertise,
+                 "HOST:PORT that they dial, where it differs as behind NAT; none: they cannot reach this host, and it "
+                 "dials them (default: --listen)");
   app.add_option("--site", config.site,
                  "label of this host's site; hosts of one site are near each other (default: none)")
       ->check(shell::Label(abi::kPeerNameBytes - 1));

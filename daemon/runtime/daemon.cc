@@ -250,8 +250,8 @@ void Daemon::OnSignal() {
   shell::NotifyStopping();
   timer_.After(grace + kLastWord, [this] { Finish(Status::Ok()); });
   const TimePoint deadline = net::Clock::Of(control_context_).Now() + grace;
-  const bool told = to_data_.TryPost([this, deadline] { data_.ShutDown(deadline); });
-  if (!told) Finish(Status::Ok());  // a data thread that does not keep up cannot be asked
+  const bool is_posted = to_data_.TryPost([this, deadline] { data_.ShutDown(deadline); });
+  if (!is_posted) Finish(Status::Ok());  // a data thread that does not keep up cannot be asked
 }
 
 void Daemon::Finish(Status outcome) {

@@ -144,15 +144,15 @@ void DataPlane::SendRoster() {
 
 void DataPlane::OnMasterDown() {
   master_up_ = false;
-  TellOfNoMaster();
+  ReportNoMaster();
 }
 
 void DataPlane::OnMasterRefused(const std::string& why) {
   master_refusal_ = why;
-  if (!master_up_) TellOfNoMaster();
+  if (!master_up_) ReportNoMaster();
 }
 
-void DataPlane::TellOfNoMaster() {
+void DataPlane::ReportNoMaster() {
   for (const auto& [request, joining] : joining_) {
     joining.session->JoinProgress(Code::kMasterUnreachable, NoMasterText());
   }

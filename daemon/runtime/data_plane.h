@@ -144,7 +144,7 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
   void Ask(const std::shared_ptr<local::TrainerSession>& session, control::JoinRequest request);
   void SendRoster();
   std::string NoMasterText() const;
-  void TellOfNoMaster();
+  void ReportNoMaster();
   // kResourceExhausted if the lanes there are, with so many more for this user, take descriptors that are kept for
   // something else, or for other users: more than a lane like `lane` may.
   Status RoomFor(const HostUser& user, std::size_t lanes, LaneId lane) const;

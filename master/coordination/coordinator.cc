@@ -267,7 +267,7 @@ void Coordinator::OnRoster(DaemonId id, const control::Roster& roster, TimePoint
   for (const std::uint64_t peer : roster.peers()) {
     there.emplace(peer);
     if (there.size() <= kPeersPerDaemonMax && GroupOf(id, PeerId(peer)) == nullptr) {
-      TellEvicted(daemons_.at(id), PeerId(peer));
+      NotifyEvicted(daemons_.at(id), PeerId(peer));
     }
   }
   const std::set<PeerId> known = daemons_.at(id).peers;  // a copy: groups may retire some meanwhile
@@ -345,7 +345,7 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
   Group* group = GroupOf(id, speaker);
   if (group == nullptr) {
     ++ignored_;  // forged, or late: the peer is gone
-    if (message.has_report()) TellEvicted(daemons_.at(id), speaker);
+    if (message.has_report()) NotifyEvicted(daemons_.at(id), speaker);
     return;
   }
   if (message.has_connected()) {
@@ -377,15 +377,15 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
 
 // Notifies the sender of a peer that was dropped while its daemon was disconnected, or that is in no journal. It gets
 // the reason only if the peer was its own.
-void Coordinator::TellEvicted(const Daemon& daemon, PeerId peer) {
+void Coordinator::NotifyEvicted(const Daemon& daemon, PeerId peer) {
   if (RINGWAY_MUTANT(kKeepGhosts)) return;
-  RINGWAY_REACHED(kTellUnknown);
+  RINGWAY_REACHED(kNotifyUnknown);
   const FormerPeer* former = former_.Find(peer);
   const bool is_known = former != nullptr && former->instance == daemon.instance && former->daemon == daemon.name;
   control::FromMaster message;
   message.mutable_evicted()->set_peer(peer.value);
   message.mutable_evicted()->set_code(static_cast<std::uint32_t>(is_known ? former->code : Code::kEvicted));
-  message.mutable_evicted()->set_text(is_known ? former->told
+  message.mutable_evicted()->set_text(is_known ? former->text
                                                : "the master does not know peer " + ToString(peer) +
                                                      " any more: rejoin and take the state of the others");
   message.mutable_evicted()->set_unknown(true);
@@ -449,7 +449,7 @@ void Coordinator::Send(PeerId peer, control::FromMaster message) {
   const bool is_about_journal =
       message.has_pending() && static_cast<Code>(message.pending().code()) == Code::kMasterUnreachable;
   const bool decides = !message.has_abort() && !is_about_journal;
-  const bool hold = unrecorded_.contains(home->second.group) && decides && !RINGWAY_MUTANT(kTellBeforeRecord);
+  const bool hold = unrecorded_.contains(home->second.group) && decides && !RINGWAY_MUTANT(kSendBeforeRecord);
   RINGWAY_REACHED_IF(hold, kHoldUntilRecorded);
   std::vector<Action>& queue = hold ? held_ : actions_;
   queue.push_back({*daemon.connection, std::move(message), false});

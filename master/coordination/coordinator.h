@@ -134,7 +134,7 @@ class Coordinator final : public GroupSink {
   void OnPeerWord(DaemonId id, const control::ToMaster& message, TimePoint now);
   void Refuse(Connection connection, Code code, std::string text);
   // REQUIRES: the daemon is connected.
-  void TellEvicted(const Daemon& daemon, PeerId peer);
+  void NotifyEvicted(const Daemon& daemon, PeerId peer);
   void SendTo(Connection connection, control::FromMaster message) {
     actions_.push_back({connection, std::move(message), false});
   }

@@ -26,7 +26,7 @@ struct FormerPeer {
   std::uint64_t instance = 0;  // its process
   Code code = Code::kEvicted;  // kLeft: it left
   std::string why{};           // for the log
-  std::string told{};          // for the trainer: why, and what to do
+  std::string text{};          // for the trainer: why, and what to do
 };
 
 class FormerPeers {

@@ -231,13 +231,13 @@ void Group::Drop(const std::set<PeerId>& gone, TimePoint now, bool may_return) {
   for (const PeerId peer : gone) {
     FormerPeer& former = formers.emplace_back(peers_.Former(peer, now));
     const bool goes_on = peers().size() > gone.size();
-    former.told = former.code == Code::kLeft ? "left the group"
+    former.text = former.code == Code::kLeft ? "left the group"
                   : goes_on ? former.why + ", and group " + name_ + " went on: rejoin and take its state"
                             : former.why + ", and group " + name_ + " has no peers left: rejoin";
     control::FromMaster message;
     message.mutable_evicted()->set_peer(peer.value);
     message.mutable_evicted()->set_code(static_cast<std::uint32_t>(former.code));
-    message.mutable_evicted()->set_text(former.told);
+    message.mutable_evicted()->set_text(former.text);
     message.mutable_evicted()->set_unknown(may_return && former.code != Code::kLeft);
     sink_.Send(peer, std::move(message));
   }

@@ -28,8 +28,8 @@ json PeerJson(const Group& group, PeerId id, const PeerState& peer) {
               {"online", peer.online()}};
   for (std::size_t i = 0; i < kPeerCounts.size(); ++i) {
     const int place_in_list = static_cast<int>(i);
-    const bool told = place_in_list < peer.counters.counts_size();
-    out[std::string(kPeerCounts[i].name)] = told ? peer.counters.counts(place_in_list) : 0;
+    const bool is_reported = place_in_list < peer.counters.counts_size();
+    out[std::string(kPeerCounts[i].name)] = is_reported ? peer.counters.counts(place_in_list) : 0;
   }
   return out;
 }

@@ -19,7 +19,7 @@ void HttpQuestion::Wait(HttpConnectionId id) {
   waiting_.insert(id);
   if (waiting_.size() == 1) {
     timer_.After(patience_, [this] {
-      Tell(Status(Code::kTimeout, "the program did not answer in time: is it stopped or overloaded?"));
+      ReportAnswer(Status(Code::kTimeout, "the program did not answer in time: is it stopped or overloaded?"));
     });
   }
   if (!open_.expired()) return;
@@ -36,10 +36,10 @@ void HttpQuestion::OnAnswered(Result<std::string> answer, Duration took) {
   open_.reset();
   last_ = std::move(answer);
   last_until_ = clock_.Now() + kRests * took;
-  Tell(last_);
+  ReportAnswer(last_);
 }
 
-void HttpQuestion::Tell(const Result<std::string>& answer) {
+void HttpQuestion::ReportAnswer(const Result<std::string>& answer) {
   timer_.Cancel();
   const std::set<HttpConnectionId> to = std::exchange(waiting_, {});
   on_answer_(to, answer);

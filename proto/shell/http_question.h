@@ -37,7 +37,7 @@ class HttpQuestion : public std::enable_shared_from_this<HttpQuestion> {
 
  private:
   void OnAnswered(Result<std::string> answer, Duration took);
-  void Tell(const Result<std::string>& answer);
+  void ReportAnswer(const Result<std::string>& answer);
 
   const std::shared_ptr<asio::io_context> loop_;
   const Duration patience_;

@@ -94,8 +94,9 @@ class ChaosRun {
       all += times;
     }
     std::printf(" (%lu in all)\n", all);
-    std::printf("operations: %lu succeeded of %lu; %lu outcomes told, %lu after a retry, %lu to peers that then went\n",
-                tally.succeeded, tally.operations, tally.outcomes, tally.retried, tally.excused);
+    std::printf(
+        "operations: %lu succeeded of %lu; %lu outcomes reported, %lu after a retry, %lu to peers that then went\n",
+        tally.succeeded, tally.operations, tally.outcomes, tally.retried, tally.excused);
     std::printf("world size of a success:");
     for (const auto& [world, times] : tally.worlds) std::printf(" %zu: %lu", world, times);
     std::printf("\noutcomes and ends:");
@@ -242,7 +243,7 @@ TEST(Chaos, KeepsThePromise) {
 int main(int argc, char** argv) {
   using ringway::chaos::the_options;
   testing::InitGoogleTest(&argc, argv);
-  CLI::App app("Kills, freezes, cuts and deafens six daemons and their trainers, and compares all that they were told");
+  CLI::App app("Kills, freezes, cuts and deafens six daemons and their trainers, and compares all outcomes");
   app.add_option("--seconds", the_options.seconds, "how long faults are struck")->capture_default_str();
   app.add_option("--seed", the_options.fleet.seed, "of the plan of faults")->capture_default_str();
   app.add_option("--cut-off-max-ms", the_options.faults.cut_off_max_ms, "how long the master is cut off at most")

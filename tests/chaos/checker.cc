@@ -39,15 +39,15 @@ void Checker::AddOp(const Record& record) {
   CheckAlone(record);
   if (record.code == Code::kDeviceFailed)
     return;  // of this rank alone: its cancellation, or success, was reported to the others
-  std::vector<Told>& told = told_[record.name];
-  if (told.empty()) ++tally_.operations;
+  std::vector<Reported>& reported = reported_[record.name];
+  if (reported.empty()) ++tally_.operations;
   const bool known =
-      std::any_of(told.begin(), told.end(), [](const Told& one) { return one.outcome.code == Code::kOk; });
+      std::any_of(reported.begin(), reported.end(), [](const Reported& one) { return one.outcome.code == Code::kOk; });
   if (record.code == Code::kOk && !known) ++tally_.succeeded;
-  const auto same = std::find_if(told.begin(), told.end(),
-                                 [&](const Told& other) { return Difference(other.outcome, record) == nullptr; });
-  if (same == told.end()) {
-    told.push_back({record, {record.peer}});
+  const auto same = std::find_if(reported.begin(), reported.end(),
+                                 [&](const Reported& other) { return Difference(other.outcome, record) == nullptr; });
+  if (same == reported.end()) {
+    reported.push_back({record, {record.peer}});
   } else {
     same->peers.push_back(record.peer);
   }
@@ -75,7 +75,7 @@ void Checker::CheckAlone(const Record& record) {
   end = std::max(end, record.epoch);
 }
 
-bool Checker::Excused(const Told& gone, const Told& stood) const {
+bool Checker::Excused(const Reported& gone, const Reported& stood) const {
   if (gone.outcome.code == Code::kOk) {
     if (gone.outcome.bytes > kSmallBytesMax) return false;
     if (stood.outcome.code == Code::kOk && stood.outcome.epoch < gone.outcome.epoch) return false;
@@ -87,14 +87,14 @@ bool Checker::Excused(const Told& gone, const Told& stood) const {
 }
 
 void Checker::Finish() {
-  for (const auto& [name, told] : told_) {
-    for (std::size_t i = 0; i < told.size(); ++i) {
-      for (std::size_t j = i + 1; j < told.size(); ++j) {
-        if (Excused(told[i], told[j]) || Excused(told[j], told[i])) {
+  for (const auto& [name, reported] : reported_) {
+    for (std::size_t i = 0; i < reported.size(); ++i) {
+      for (std::size_t j = i + 1; j < reported.size(); ++j) {
+        if (Excused(reported[i], reported[j]) || Excused(reported[j], reported[i])) {
           ++tally_.excused;
         } else {
-          Violated(told[j].outcome, std::string(Difference(told[i].outcome, told[j].outcome)) + ", unlike peer " +
-                                        std::to_string(told[i].outcome.peer));
+          Violated(reported[j].outcome, std::string(Difference(reported[i].outcome, reported[j].outcome)) +
+                                            ", unlike peer " + std::to_string(reported[i].outcome.peer));
         }
       }
     }

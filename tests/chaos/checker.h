@@ -49,19 +49,19 @@ class Checker {
  private:
   static constexpr std::size_t kViolationsMax = 20;
   // Outcomes that differ only in peer and time.
-  struct Told {
+  struct Reported {
     Record outcome;
     std::vector<std::uint64_t> peers;
   };
 
   void AddOp(const Record& record);
   void CheckAlone(const Record& record);
-  bool Excused(const Told& gone, const Told& stood) const;
+  bool Excused(const Reported& gone, const Reported& stood) const;
   void CheckLives();
   void Violated(const Record& record, const std::string& what);
 
   Tally tally_;
-  std::map<OpName, std::vector<Told>> told_;
+  std::map<OpName, std::vector<Reported>> reported_;
   struct Progress {
     OpName step;                                  // the newest with a success
     std::uint64_t newest = 0, newest_before = 0;  // epochs of successes; before that step

@@ -76,7 +76,7 @@ TEST(ChaosChecker, EqualOutcomesKeepThePromise) {
       IsEmpty());
 }
 
-TEST(ChaosChecker, CountsWhatItIsTold) {
+TEST(ChaosChecker, CountsWhatIsRecorded) {
   Checker checker;
   for (const std::uint64_t peer : {1, 2}) checker.Add(Join(peer));
   for (const Record& record : {Success(1, 1), Success(2, 1), Failure(1, 50, Code::kDeadline)}) checker.Add(record);

@@ -232,7 +232,7 @@ bool Faults::EndsByItself(const Wound& wound, Clock::time_point now) {
   // What it has begun may wait for a recovery, and that for the master.
   const auto patience = e2e::kPatience + std::chrono::milliseconds(options_.cut_off_max_ms);
   if (!code.has_value() && now < wound.until + patience) return false;
-  if (!code.has_value()) troubles_.push_back(process.label() + " does not end though it was told to");
+  if (!code.has_value()) troubles_.push_back(process.label() + " does not end though it was asked to");
   const bool had_begun = code != -SIGTERM || !process.Err().empty();  // else SIGTERM came before its handler
   if (code.value_or(0) != 0 && had_begun) troubles_.push_back(process.label() + " ended with " + std::to_string(*code));
   return true;

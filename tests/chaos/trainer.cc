@@ -41,7 +41,7 @@
 namespace ringway::chaos {
 namespace {
 
-std::atomic<bool> told_to_leave{false};
+std::atomic<bool> asked_to_leave{false};
 
 struct Options {
   JoinOptions join{.wait_world = 1};
@@ -170,7 +170,7 @@ class Membership {
   Error Run() {
     Error over = Allocate();
     if (over.ok()) over = Share();
-    while (over.ok() && !told_to_leave) {
+    while (over.ok() && !asked_to_leave) {
       over = Step();
       if (over.ok() && update_waits_) over = Update();
     }
@@ -370,7 +370,7 @@ int Run(const Options& options) {
   const Journal journal(options.records);
   const TrainerHistory history(options.history, options.join.group);
   Code said = Code::kOk;
-  while (!told_to_leave) {
+  while (!asked_to_leave) {
     auto session = Session::Join(options.join);
     if (!session.ok()) {
       if (const Error error = session.error(); std::exchange(said, error.code()) != error.code()) {
@@ -410,6 +410,6 @@ int main(int argc, char** argv) {
   options.join.op_deadline = Milliseconds(deadline_ms);
   options.join.reconnect = std::chrono::seconds(options.seed % 2 == 0 ? 0 : 20);
   options.join.timeout = std::chrono::seconds(20);  // then it checks whether it has to leave
-  std::signal(SIGTERM, [](int) { chaos::told_to_leave = true; });
+  std::signal(SIGTERM, [](int) { chaos::asked_to_leave = true; });
   return chaos::Run(options);
 }

@@ -33,7 +33,7 @@ bool AllFindIt() {
   return found == kThreads;
 }
 
-TEST(DeviceLoaderTest, NoThreadIsToldOfNoLibraryWhileAnotherFindsIt) {
+TEST(DeviceLoaderTest, NoThreadLearnsOfNoLibraryWhileAnotherFindsIt) {
   constexpr int kProcesses = 300;
   for (int i = 0; i < kProcesses; ++i) {
     const pid_t child = ::fork();

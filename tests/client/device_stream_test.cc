@@ -442,7 +442,7 @@ TEST_F(DeviceStreamTest, UpdateViewWaitsForCopiesOfTheMembershipBefore) {
   EXPECT_TRUE(updated.ok()) << updated.error().text();
 }
 
-TEST_F(DeviceStreamTest, RejoinIsToldByWaitOnStreamOnce) {
+TEST_F(DeviceStreamTest, RejoinIsReportedByWaitOnStreamOnce) {
   JoinAgain();
   TestStream stream;
   const Memory memory(1000);

@@ -166,7 +166,7 @@ TEST_F(OperationTest, CancelIsARequestWithAnAgreedOutcome) {
   EXPECT_EQ(value, 1);
 }
 
-TEST_F(OperationTest, DaemonDeathDuringWaitIsToldAtOnceToEveryWaiter) {
+TEST_F(OperationTest, DaemonDeathDuringWaitIsReportedAtOnceToEveryWaiter) {
   daemon_.SetHolds(true);
   auto values = Pattern(64);
   std::vector<std::thread> waiters;

@@ -130,7 +130,7 @@ TEST_F(RejoinTest, SubmissionWaitsForItsTimeoutOnly) {
 }
 
 // The second thread still has an input from before the rejoin when the first has got kRejoined and goes on.
-TEST_F(RejoinTest, EachThreadIsToldOfARejoiningBeforeItSubmitsAgain) {
+TEST_F(RejoinTest, EachThreadLearnsOfARejoiningBeforeItSubmitsAgain) {
   std::barrier step(2);
   std::vector<Code> codes[2];
   const auto train = [&](std::uint32_t channel) {
@@ -161,7 +161,7 @@ TEST_F(RejoinTest, EachThreadIsToldOfARejoiningBeforeItSubmitsAgain) {
 }
 
 // Another thread gets kRejoined from its UpdateView, or on another channel.
-TEST_F(RejoinTest, ThreadIsToldThoughAnotherWasToldBeforeIt) {
+TEST_F(RejoinTest, ThreadLearnsOfItThoughAnotherDidBeforeIt) {
   ASSERT_EQ(ReduceCode(), Code::kOk);
   daemon_.Die();
   std::thread([&] { EXPECT_EQ(session_->UpdateView().error().code(), Code::kRejoined); }).join();
@@ -178,7 +178,7 @@ TEST_F(RejoinTest, ThreadIsToldThoughAnotherWasToldBeforeIt) {
   }).join();
 }
 
-TEST_F(RejoinTest, ThreadOfSeveralChannelsIsToldOnce) {
+TEST_F(RejoinTest, ThreadOfSeveralChannelsLearnsOfItOnce) {
   const auto submit = [this](std::uint32_t channel) {
     const OpOptions options{.channel = channel};
     return session_->AllReduce(&byte_, &byte_, 1, DType::kU8, ReduceOp::kSum, options).error().code();
@@ -204,7 +204,7 @@ TEST_F(RejoinTest, SubmissionAsThePeerOfBeforeGivesRejoined) {
   EXPECT_EQ(submit_as(78), Code::kOk);
 }
 
-TEST_F(RejoinTest, LossFoundByPollingIsToldByTheNextSubmission) {
+TEST_F(RejoinTest, LossFoundByPollingIsReportedByTheNextSubmission) {
   {
     Work work = Hold(&byte_, 1);
     daemon_.Die();
@@ -269,7 +269,7 @@ TEST_F(RejoinTest, RegionsOfLostOperationsAreUsedAgain) {
   EXPECT_TRUE(daemon_.Look().seals_were_right);
 }
 
-TEST_F(RejoinTest, SeveralThreadsAreToldOfOneRejoiningTogether) {
+TEST_F(RejoinTest, SeveralThreadsLearnOfOneRejoiningTogether) {
   std::uint8_t bytes[2] = {1, 1};
   Work first = Hold(&bytes[0], 1);
   Work second = Hold(&bytes[1], 1);

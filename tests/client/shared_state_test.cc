@@ -168,7 +168,7 @@ TEST_F(SharedStateTest, RevisionThatLeavesNoRoomForTheNextIsDamage) {
   EXPECT_EQ(Refused().code(), Code::kInvalidArgument);
 }
 
-TEST_F(SharedStateTest, WhereNoFileCanBeIsToldBeforeTheFirstSave) {
+TEST_F(SharedStateTest, WhereNoFileCanBeIsReportedBeforeTheFirstSave) {
   std::uint8_t byte = 0;
   const auto missing = SharedState::Make({{"x", &byte, 1}}, {.path = path_ + "/none/state"});
   EXPECT_EQ(missing.error().code(), Code::kInvalidArgument);
@@ -178,7 +178,7 @@ TEST_F(SharedStateTest, WhereNoFileCanBeIsToldBeforeTheFirstSave) {
   EXPECT_NE(full.error().text().find("make room"), std::string::npos);
 }
 
-TEST_F(SharedStateTest, SaveThatFailsIsToldAndTheTrainingMayGoOn) {
+TEST_F(SharedStateTest, SaveThatFailsIsReportedAndTheTrainingMayGoOn) {
   std::vector<std::uint8_t> tensor(100, 1);
   auto state = Make(&tensor);
   ASSERT_TRUE(state.ok());

@@ -117,7 +117,7 @@ class FakeMaster {
 
 // ---- what runs, and what does not
 
-TEST(DoctorTest, ToldOfNothingItLooksAtTheHostAlone) {
+TEST(DoctorTest, WithoutOptionsItLooksAtTheHostAlone) {
   if (std::filesystem::exists("/etc/ringway")) GTEST_SKIP() << "Ringway is installed here";
   const Report report = Examine({});
   EXPECT_EQ(report.LevelOf("master"), "skip");
@@ -350,7 +350,7 @@ TEST(DoctorTest, OtherReleaseOtherProtocolAndOtherTimeAreFound) {
   EXPECT_THAT(report.WhatOf("clock"), HasSubstr("behind this host's"));
 }
 
-TEST(DoctorTest, PortThatSaysNothingIsNotWaitedForLongerThanTold) {
+TEST(DoctorTest, PortThatSaysNothingIsNotWaitedForLongerThanAllowed) {
   const auto any = net::ResolveBlocking({.host = "127.0.0.1", .port = 0}, true);
   const net::UniqueFd silent = net::ListenTcp(any.value()).value();
   const std::string address = net::ToString(net::LocalAddress(silent.get()).value());

@@ -93,7 +93,7 @@ TEST(EightWays, DeathInOneGroupIsNotNoticedByTheOther) {
 }
 
 // 4. The healthy peers were thrown out.
-TEST(EightWays, NewcomerThatNobodyCanReachIsToldWhyAndStaysOutside) {
+TEST(EightWays, NewcomerThatNobodyCanReachLearnsWhyAndStaysOutside) {
   Cluster cluster({.daemons = 0});
   const std::unique_ptr<Relay> relays[] = {AddDaemonBehindRelay(cluster), AddDaemonBehindRelay(cluster)};
   const Sessions ranks = cluster.JoinWorld(2);

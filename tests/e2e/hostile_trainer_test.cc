@@ -333,7 +333,7 @@ TEST_F(HostileTrainerTest, MoreMemoryThanTheMachineHasIsRefused) {
   });
 }
 
-TEST_F(HostileTrainerTest, WhoTakesTheLastDescriptorsIsToldSo) {
+TEST_F(HostileTrainerTest, WhoTakesTheLastDescriptorsLearnsSo) {
   const auto hoarder = Member();
   rlimit before{}, few{};
   ASSERT_EQ(::prlimit(besieged().pid(), RLIMIT_NOFILE, nullptr, &before), 0);

@@ -174,7 +174,7 @@ TEST(Membership, JoinWaitsForItsWorldAndSaysForWhat) {
   ExpectWorld(ranks, 3);
 }
 
-TEST(Membership, FirstJoinerWithADeadAddressHoldsNobodyUpAndIsToldWhy) {
+TEST(Membership, FirstJoinerWithADeadAddressHoldsNobodyUpAndLearnsWhy) {
   Cluster cluster({.daemons = 0});
   const std::unique_ptr<Relay> relays[] = {AddDaemonBehindRelay(cluster), AddDaemonBehindRelay(cluster),
                                            AddDaemonBehindRelay(cluster)};

@@ -172,7 +172,7 @@ TEST_F(MessagesTest, WhatCannotBeIsRefused) {
 }
 
 // Both ways of one that dies, while the two that stay exchange theirs.
-TEST_F(MessagesTest, ThePartnersOfOneThatDiesAreToldAndTheOthersGoOn) {
+TEST_F(MessagesTest, ThePartnersOfOneThatDiesAreNotifiedAndTheOthersGoOn) {
   Bytes in(kLargeBytes, 7), out(kLargeBytes), other(kLargeBytes);
   auto to_victim = ranks_[0]->SendAsync(in.data(), in.size(), DType::kU8, 2);
   auto from_victim = ranks_[1]->RecvAsync(out.data(), out.size(), DType::kU8, 2);

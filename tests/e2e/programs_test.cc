@@ -201,7 +201,7 @@ TEST_F(Programs, DaemonStartsWithoutAMasterAndGoesOnWhenThereIsOne) {
   EXPECT_EQ(cluster_.JoinAll({cluster_.At(late, "job", 1)}).size(), 1u);
 }
 
-TEST_F(Programs, TrainerOfADaemonThatHasNeverReachedItsMasterIsToldTheReason) {
+TEST_F(Programs, TrainerOfADaemonThatHasNeverReachedItsMasterLearnsTheReason) {
   cluster_.master().Kill();
   const Process alone(directory_, "alone", Daemon({}));
   struct stat info {};

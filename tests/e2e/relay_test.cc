@@ -130,7 +130,7 @@ TEST_F(RelayTest, NoiseChangesOneOfSoManyBytesUntilRestored) {
   ExpectPasses(ends.dialler, ends.target, "aaaaaaaa");
 }
 
-TEST_F(RelayTest, DirectionsOfAStrangerAreToldApart) {
+TEST_F(RelayTest, DirectionsOfAStrangerAreDistinguished) {
   tcp::socket dialler = Dial();
   control::LinkReply not_a_hello;
   not_a_hello.set_version(2);

@@ -50,7 +50,7 @@ class ShortestTest : public testing::Test {
   int started_ = 0;
 };
 
-TEST_F(ShortestTest, EndsWhenToldToWhileItWaits) {
+TEST_F(ShortestTest, EndsWhenAskedToWhileItWaits) {
   for (const char* const program : {RINGWAY_SHORTEST, RINGWAY_SHORTEST_C}) {
     const auto alone = Start(program, 0);
     ASSERT_TRUE(Eventually([&] { return alone->Err().starts_with("waiting: "); }));

@@ -272,7 +272,7 @@ TEST_F(TlsTest, ProgramsSayWhatIsWrongWithTheirCertificates) {
   EXPECT_NE(plain.err.find("--tls-dir"), std::string::npos) << plain.err;
 }
 
-TEST_F(TlsTest, StrangersDaemonIsToldThatTheMasterIsOfAnotherAuthority) {
+TEST_F(TlsTest, StrangersDaemonLearnsThatTheMasterIsOfAnotherAuthority) {
   const tls::CredentialFiles files = Issued({.name = "d8"}, days(0), days(9), true);
   Process daemon = Daemon(OptionsOf(files));
   EXPECT_TRUE(Eventually([&] {

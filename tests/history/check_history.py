@@ -37,12 +37,12 @@ def main(arguments):
         path = pathlib.Path(name)
         files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
         try:
-            contradictions, some, told_of = check(read(files))
+            contradictions, some, reported = check(read(files))
         except ValueError as error:
             print(error, file=sys.stderr)
             return 2
         operations += some
-        outcomes += told_of
+        outcomes += reported
         contradicted += bool(contradictions)
         for text in contradictions[:20]:
             print(f"{name}: {text}")

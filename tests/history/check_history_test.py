@@ -85,7 +85,7 @@ class CheckHistoryTest(unittest.TestCase):
             self.history.told(peer, 2, (1, 2), 11, retries=1)
         self.assert_right()
 
-    def test_a_failure_that_all_were_told_is_right(self):
+    def test_a_failure_that_was_reported_to_all_is_right(self):
         for peer in (1, 2, 3):
             self.history.submit(peer)
         self.history.say("cancel", 2, channel=0, op=[1])
@@ -102,7 +102,7 @@ class CheckHistoryTest(unittest.TestCase):
             self.history.view(peer, 11, (1, 2))
             self.history.told(peer, contributors=(1, 2), epoch=11)
 
-    def test_a_small_success_told_to_a_peer_that_is_then_dropped_need_not_hold(self):
+    def test_a_small_success_reported_to_a_peer_that_is_then_dropped_need_not_hold(self):
         self.small_success_of_a_dropped_peer()
         self.assert_right()
 
@@ -135,7 +135,7 @@ class CheckHistoryTest(unittest.TestCase):
 
     # ---- the promise
 
-    def test_a_success_that_one_of_those_that_stay_is_not_told_is_found(self):
+    def test_a_success_that_one_of_those_that_stay_did_not_get_is_found(self):
         for peer in (1, 2, 3):
             self.history.submit(peer)
         self.history.told(1)
@@ -178,11 +178,11 @@ class CheckHistoryTest(unittest.TestCase):
         self.history.events[-1]["update_waits"] = True
         self.assert_found("another update_waits")
 
-    def test_a_large_success_told_to_a_dropped_peer_must_hold(self):
+    def test_a_large_success_reported_to_a_dropped_peer_must_hold(self):
         self.small_success_of_a_dropped_peer(bytes=101)
         self.assert_found("another epoch")
 
-    def test_a_success_in_parts_told_to_a_dropped_peer_must_hold(self):
+    def test_a_success_in_parts_reported_to_a_dropped_peer_must_hold(self):
         self.small_success_of_a_dropped_peer(kind="all_to_all", input={"pieces": None}, bytes=8)
         self.assert_found("another epoch")
 
@@ -193,7 +193,7 @@ class CheckHistoryTest(unittest.TestCase):
                 event["contributors"] = [1, 2, 3]
         self.assert_found("another epoch")
 
-    def test_members_that_are_told_nothing_are_found(self):
+    def test_members_without_an_outcome_are_found(self):
         for peer in (1, 2, 3):
             self.history.submit(peer)
         self.assert_found("stayed and was told nothing")

@@ -191,7 +191,7 @@ class Operation:
                 groups.append([outcome, [peer]])
         for i, one in enumerate(groups):
             if one[0]["code"] == "ok" and self.is_strong(one):
-                self.check_told_to_all(one)
+                self.check_reported_to_all(one)
             for other in groups[i + 1:]:
                 if not (self.excused(one, other) or self.excused(other, one)):
                     self.contradicts(f"peers {one[1]} were told {told(one[0])}, peers {other[1]} "
@@ -221,7 +221,7 @@ class Operation:
         stays = any(self.history.stayed(p) for p in peers)
         return stays or (outcome["code"] == "ok" and self.is_large(outcome))
 
-    def check_told_to_all(self, group):
+    def check_reported_to_all(self, group):
         if not self.history.whole:
             return
         outcome, peers = group

@@ -13,7 +13,7 @@ Result<std::unique_ptr<int>> Make(int value) {
   return std::make_unique<int>(value);
 }
 
-TEST(ResultTest, StatusIsOkUntilToldOtherwise) {
+TEST(ResultTest, StatusIsOkUntilSetOtherwise) {
   EXPECT_TRUE(Status().ok());
   EXPECT_TRUE(Status::Ok().ok());
   EXPECT_EQ(Status().text(), "");

@@ -127,7 +127,7 @@ class FiniteTest(ClusterTest):
         self.assertIsNone(reduction.counted)
         numpy.testing.assert_array_equal(x, numpy.ones(4), "scaled")
 
-    def test_ranks_that_differ_in_it_are_told(self):
+    def test_ranks_that_differ_in_it_learn_so(self):
         def rank(session):
             with self.refused(ringway.Mismatch):
                 session.all_reduce(numpy.ones(3), skip_nonfinite=session.rank == 0)

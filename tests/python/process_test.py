@@ -439,7 +439,7 @@ while True:
         self.assertEqual(session.all_reduce(x).world_size, 1)
         self.assertEqual(x.tolist(), [3, 3, 3])
 
-    def test_an_await_that_outlives_its_membership_is_told_once(self):
+    def test_an_await_that_outlives_its_membership_is_reported_once(self):
         self.start(2)
         first, second = self.join(2)
         killed = threading.Event()

@@ -19,9 +19,9 @@ os.environ["RINGWAY_SOCKET"] = SOCKET
 import torch, torchft
 import ringway.torchft
 
-told_to_stop, told_to_die = [], []
-signal.signal(signal.SIGTERM, lambda *_: told_to_stop.append(True))
-signal.signal(signal.SIGUSR1, lambda *_: told_to_die.append(True))
+asked_to_stop, asked_to_die = [], []
+signal.signal(signal.SIGTERM, lambda *_: asked_to_stop.append(True))
+signal.signal(signal.SIGUSR1, lambda *_: asked_to_die.append(True))
 torch.manual_seed(1)
 whole = torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.Tanh(), torch.nn.Linear(300, 1))
 alone = torch.nn.Sequential(torch.nn.Linear(20, 300), torch.nn.Tanh(), torch.nn.Linear(300, 1))
@@ -43,11 +43,11 @@ is_over = False
 while not is_over:
     optimizer.zero_grad()  # agrees on who takes part, and takes the others' state
     step = manager.current_step()
-    if told_to_die:  # while the others wait for its gradients
+    if asked_to_die:  # while the others wait for its gradients
         os.kill(os.getpid(), signal.SIGKILL)
     alone.load_state_dict(whole.state_dict())
     loss(model, manager.participating_rank(), step).backward()
-    stops = torch.tensor([float(bool(told_to_stop))])
+    stops = torch.tensor([float(bool(asked_to_stop))])
     manager.allreduce(stops, reduce_op=torch.distributed.ReduceOp.MAX).wait()
     optimizer.step()
     if manager.current_step() == step:

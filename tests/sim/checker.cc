@@ -25,7 +25,7 @@ bool Contains(const std::vector<PeerId>& peers, PeerId peer) {
 
 }  // namespace
 
-void Checker::OnTold(PeerId peer, const OpName& op, Outcome outcome) {
+void Checker::OnReported(PeerId peer, const OpName& op, Outcome outcome) {
   if (judges_) Judge(peer, op, outcome);
   outcomes_[peer][op] = std::move(outcome);
 }

@@ -42,7 +42,7 @@ class Checker {
   // Without `judges` it records outcomes but does not check them.
   Checker(std::uint64_t retained_bytes_max, bool judges) : retained_bytes_max_(retained_bytes_max), judges_(judges) {}
 
-  void OnTold(PeerId peer, const OpName& op, Outcome outcome);
+  void OnReported(PeerId peer, const OpName& op, Outcome outcome);
   // `peer` has reported `stop` to the master: it installs no view up to that one any more.
   void OnPromise(PeerId peer, Epoch stop) { promised_[peer] = std::max(promised_[peer], stop); }
   // `peer` is in this view now.

@@ -293,7 +293,7 @@ void Cluster::Act(std::uint32_t index, agreement::Action action) {
 }
 
 void Cluster::Tell(std::uint32_t index, const agreement::Complete& complete) {
-  if (IsMessage(complete.collective)) return TellMessage(index, complete);
+  if (IsMessage(complete.collective)) return ReportMessage(index, complete);
   Node& node = *nodes_[index];
   const auto found = node.operations.find(complete.token);
   if (found == node.operations.end()) return checker_.Fail(NameOf(index) + ": told of an operation that is not open");
@@ -325,7 +325,7 @@ void Cluster::Tell(std::uint32_t index, const agreement::Complete& complete) {
                   std::move(next),
                   op.scribbled};
   RecordOutcome(node, op, complete, outcome, intact);
-  checker_.OnTold(node.id, op.name, std::move(outcome));
+  checker_.OnReported(node.id, op.name, std::move(outcome));
   // The trainer uses its memory again at once: whatever still reads it would spread garbage.
   std::fill(op.input->begin(), op.input->end(), kReused);
   std::fill(op.result->begin(), op.result->end(), kReused);

@@ -245,7 +245,7 @@ class Cluster {
   bool InputIsAsStaged(std::uint32_t node, const Operation& op) const;
   static std::vector<std::byte> ResultOf(const Operation& op, const agreement::Complete& complete);
   void Tell(std::uint32_t node, const agreement::Complete& complete);
-  void TellMessage(std::uint32_t node, const agreement::Complete& complete);
+  void ReportMessage(std::uint32_t node, const agreement::Complete& complete);
   void End(std::uint32_t node, Code code);
   void News(std::uint32_t node);
   // Runs it at once, or when the stopped process continues.
@@ -259,8 +259,8 @@ class Cluster {
   void RecordEnd(const Node& node, std::string_view code) const;
   void RecordSubmission(const Node& node, const Operation& op, const agreement::Submission& submission) const;
   void RecordCancel(const Node& node, const OpName& op) const;
-  void RecordOutcome(const Node& node, const Operation& op, const agreement::Complete& complete, const Outcome& told,
-                     bool intact) const;
+  void RecordOutcome(const Node& node, const Operation& op, const agreement::Complete& complete,
+                     const Outcome& reported, bool intact) const;
   void RecordMessage(const Node& node, std::string_view event, const OpenMessage& message,
                      const agreement::Complete* complete) const;
 

@@ -112,33 +112,33 @@ void Cluster::RecordSubmission(const Node& node, const Operation& op, const agre
 }
 
 void Cluster::RecordOutcome(const Node& node, const Operation& op, const agreement::Complete& complete,
-                            const Outcome& told, bool intact) const {
+                            const Outcome& reported, bool intact) const {
   if (options_.history == nullptr) return;
   const Descriptor& d = op.descriptor;
   Object event;
   event.Add("peer", node.id.value).Add("group", node.order.group);
   event.Add("channel", std::uint64_t{complete.channel.value});
-  event.Add("op", std::vector<std::uint64_t>{complete.outcome.sequence}).Add("code", ringway::NameOf(told.code));
+  event.Add("op", std::vector<std::uint64_t>{complete.outcome.sequence}).Add("code", ringway::NameOf(reported.code));
   event.Add("intact", intact);
-  if (told.code != Code::kOk) {
-    options_.history->Write("outcome", event.Add("text", told.text));
+  if (reported.code != Code::kOk) {
+    options_.history->Write("outcome", event.Add("text", reported.text));
     return;
   }
-  event.Add("epoch", told.epoch.value).Add("contributors", Numbers(told.contributors));
-  event.Add("world", std::uint64_t{told.contributors.size()}).Add("update_waits", told.update_waits);
-  event.Add("retries", std::uint64_t{told.retries}).Add("error_bound", double{complete.outcome.error_bound});
-  event.Add("scribbled", told.scribbled);
-  if (d.kind == OpKind::kUpdateView) event.Add("next", told.next);
-  event.Add("digest", history::HexOf(Hash64(told.result)));
-  const auto world = static_cast<std::uint32_t>(told.contributors.size());
+  event.Add("epoch", reported.epoch.value).Add("contributors", Numbers(reported.contributors));
+  event.Add("world", std::uint64_t{reported.contributors.size()}).Add("update_waits", reported.update_waits);
+  event.Add("retries", std::uint64_t{reported.retries}).Add("error_bound", double{complete.outcome.error_bound});
+  event.Add("scribbled", reported.scribbled);
+  if (d.kind == OpKind::kUpdateView) event.Add("next", reported.next);
+  event.Add("digest", history::HexOf(Hash64(reported.result)));
+  const auto world = static_cast<std::uint32_t>(reported.contributors.size());
   if (Reduces(d.kind)) {
-    const bool is_root = HasRoot(d.kind) && told.contributors[complete.outcome.rank] == op.laid.root;
+    const bool is_root = HasRoot(d.kind) && reported.contributors[complete.outcome.rank] == op.laid.root;
     const Part part = ResultAt(op.name, d, world, complete.outcome.rank, is_root);
     const std::size_t whole = HasCounts(d.kind) ? LayoutOf(op.name, d, world, complete.outcome.rank).total() : d.count;
-    event.AddRaw("output", history::Describe({d.dtype, told.result.data(), part, whole, SaltOf(op.name)}));
+    event.AddRaw("output", history::Describe({d.dtype, reported.result.data(), part, whole, SaltOf(op.name)}));
   } else if (!IsEmpty(d.kind)) {
-    const auto pieces = PiecesOf(op.name, d, world, complete.outcome.rank, true, told.result.size());
-    event.AddRaw("output", history::DescribePieces(told.result.data(), pieces));
+    const auto pieces = PiecesOf(op.name, d, world, complete.outcome.rank, true, reported.result.size());
+    event.AddRaw("output", history::DescribePieces(reported.result.data(), pieces));
   }
   options_.history->Write("outcome", event);
 }

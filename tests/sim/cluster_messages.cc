@@ -80,7 +80,7 @@ void Cluster::CancelMessage(std::uint32_t index, std::uint64_t token) {
   Drain(index);
 }
 
-void Cluster::TellMessage(std::uint32_t index, const agreement::Complete& complete) {
+void Cluster::ReportMessage(std::uint32_t index, const agreement::Complete& complete) {
   Node& node = *nodes_[index];
   const auto found = node.messages.find(complete.token);
   if (found == node.messages.end()) return checker_.Fail(NameOf(index) + ": told of a message that is not open");
@@ -104,8 +104,8 @@ void Cluster::TellMessage(std::uint32_t index, const agreement::Complete& comple
   const bool receives = !message.sends;
   if (message.sends && *message.memory != BytesOf(message.key, message.memory->size()))
     checker_.Fail(NameOf(index) + ": what it sends was written to");
-  const std::string broken = messages_.OnTold(message.key, node.id, complete.outcome.code,
-                                              receives ? *message.memory : std::vector<std::byte>());
+  const std::string broken = messages_.OnReported(message.key, node.id, complete.outcome.code,
+                                                  receives ? *message.memory : std::vector<std::byte>());
   if (!broken.empty()) checker_.Fail(broken);
   std::fill(message.memory->begin(), message.memory->end(), kUsedAgain);
 }

@@ -216,7 +216,7 @@ TEST(Cluster, CancelThatTheMasterTookAlongIsSaidAgain) {
   }
 }
 
-TEST(Cluster, NobodyIsToldOfAnAgreedFailureWhileFrozen) {
+TEST(Cluster, NobodyLearnsOfAnAgreedFailureWhileFrozen) {
   auto cluster = Formed(3);
   cluster->Silence(Cluster::kMaster, cluster->HostOf(2));
   cluster->Submit(0, SumF32(kLarge));

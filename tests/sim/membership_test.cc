@@ -5,12 +5,12 @@ namespace ringway::sim {
 namespace {
 
 // Each submits it as soon as what it waits for is done.
-void GoOnWhenTold(Cluster& cluster, Nodes waiting, const Descriptor& descriptor) {
+void GoOnWhenReported(Cluster& cluster, Nodes waiting, const Descriptor& descriptor) {
   EXPECT_TRUE(cluster.RunUntil([&] {
     std::erase_if(waiting, [&](std::uint32_t node) {
-      const bool told = cluster.AllDone({node});
-      if (told) cluster.Submit(node, descriptor);
-      return told;
+      const bool is_done = cluster.AllDone({node});
+      if (is_done) cluster.Submit(node, descriptor);
+      return is_done;
     });
     return waiting.empty();
   }));
@@ -97,7 +97,7 @@ TEST(Membership, ReadyOfAMemberThatSwitchedFirstIsNotLost) {
     ASSERT_TRUE(cluster->RunUntil([&] { return cluster->PendingText(3).find("UpdateView") != std::string::npos; }));
     cluster->RunEvents(100);
     SubmitAll(*cluster, Range(3), kUpdate);
-    GoOnWhenTold(*cluster, Range(3), SumF32(kLarge));
+    GoOnWhenReported(*cluster, Range(3), SumF32(kLarge));
     ASSERT_TRUE(cluster->RunUntil([&] { return cluster->Joined(3); }));
     cluster->Submit(3, SumF32(kLarge));
     ASSERT_TRUE(Finish(*cluster, Range(4))) << cluster->Describe(0);
@@ -118,7 +118,7 @@ TEST(Membership, NewcomerTakesTheSegmentsOfAnOldGroup) {
     ASSERT_TRUE(cluster->RunUntil([&] { return cluster->PendingText(2).find("UpdateView") != std::string::npos; }));
     cluster->RunEvents(200);
     SubmitAll(*cluster, Range(2), kUpdate);
-    GoOnWhenTold(*cluster, Range(2), SumF32(kSmall));
+    GoOnWhenReported(*cluster, Range(2), SumF32(kSmall));
     ASSERT_TRUE(cluster->RunUntil([&] { return cluster->Joined(2); }));
     cluster->Submit(2, SumF32(kSmall));
     ASSERT_TRUE(Finish(*cluster, Range(3)));
@@ -220,7 +220,7 @@ TEST(Membership, NewcomerKilledAtAnyPointDisturbsNobody) {
   EXPECT_GT(prepared, 0U) << "it was killed too early each time";
 }
 
-TEST(Membership, UnreachableNewcomerIsToldWhyAndDisturbsNobody) {
+TEST(Membership, UnreachableNewcomerLearnsWhyAndDisturbsNobody) {
   auto cluster = Formed(3);
   const std::uint32_t newcomer = cluster->AddNode(1);
   cluster->MakeUnreachable(newcomer);
@@ -284,7 +284,7 @@ TEST(Membership, WhoCannotBeDialledDialsTheOthersAndIsAMemberLikeThem) {
   }
 }
 
-TEST(Membership, TwoWhomNobodyCanDialAreToldSo) {
+TEST(Membership, TwoWhomNobodyCanDialLearnSo) {
   auto cluster = std::make_unique<Cluster>(ClusterOptions{});
   for (std::uint32_t i = 0; i < 2; ++i) cluster->AddNode(2, "", Inbound::kBlockedAndSaid);
   for (std::uint32_t i = 0; i < 2; ++i) {

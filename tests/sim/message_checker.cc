@@ -27,7 +27,8 @@ std::vector<std::byte> BytesOf(const MessageKey& key, std::size_t size) {
   return bytes;
 }
 
-std::string MessageChecker::OnTold(const MessageKey& key, PeerId at, Code code, std::span<const std::byte> received) {
+std::string MessageChecker::OnReported(const MessageKey& key, PeerId at, Code code,
+                                       std::span<const std::byte> received) {
   Ends& ends = ends_[key];
   std::optional<Code>& end = at == key.from ? ends.sender : ends.receiver;
   const std::string who = "peer " + ringway::ToString(at) + ", " + ToString(key) + ": ";

@@ -32,7 +32,7 @@ std::vector<std::byte> BytesOf(const MessageKey& key, std::size_t size);
 class MessageChecker {
  public:
   // Returns the violation; empty if there is none. `received`: of a recv that succeeded.
-  std::string OnTold(const MessageKey& key, PeerId at, Code code, std::span<const std::byte> received);
+  std::string OnReported(const MessageKey& key, PeerId at, Code code, std::span<const std::byte> received);
   std::string WhyBroken(std::span<const PeerId> stayed) const;
   // Counts the messages that were reported at both ends, by outcome.
   std::map<Code, std::uint64_t> Counts() const;

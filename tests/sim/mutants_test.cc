@@ -62,7 +62,7 @@ Seeds SeedsFor(Mutant mutant) {
       return {.first = 5690};
     case Mutant::kForgetUnseenLanes:
       return {.first = 2850};
-    case Mutant::kTellBeforeRecord:
+    case Mutant::kSendBeforeRecord:
       return {.first = 1600};
     case Mutant::kInstallOldView:
       return {.first = 9790};

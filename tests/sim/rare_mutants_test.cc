@@ -75,7 +75,7 @@ std::optional<Epoch> ReportedAfterAll() {
 }
 
 // The code of an operation that a view's verdict commits, held by a member that the next view has lost with it.
-std::optional<Code> ToldOfWhatIsLost() {
+std::optional<Code> OutcomeOfWhatIsLost() {
   Peer peer(kMe, "g", {});
   const TimePoint now{};
   peer.OnView(ViewOf(1, 3), now);
@@ -99,17 +99,17 @@ std::optional<Code> ToldOfWhatIsLost() {
   peer.OnView(committed, now);
   peer.OnView(ViewOf(3, 1), now);
   while (peer.HasWork()) peer.Work();
-  std::optional<Code> told;
+  std::optional<Code> reported;
   for (const agreement::Action& action : peer.TakeActions()) {
-    if (const auto* complete = std::get_if<agreement::Complete>(&action)) told = complete->outcome.code;
+    if (const auto* complete = std::get_if<agreement::Complete>(&action)) reported = complete->outcome.code;
   }
-  return told;
+  return reported;
 }
 
 TEST(VerdictOfAnEarlierView, IsForgottenAndTheMutantThatKeepsItIsFound) {
-  EXPECT_EQ(ToldOfWhatIsLost(), Code::kOk);
+  EXPECT_EQ(OutcomeOfWhatIsLost(), Code::kOk);
   mutation::active = Mutant::kKeepOldVerdict;
-  EXPECT_EQ(ToldOfWhatIsLost(), std::nullopt);
+  EXPECT_EQ(OutcomeOfWhatIsLost(), std::nullopt);
   mutation::active = Mutant::kNone;
 }
 
@@ -131,7 +131,7 @@ TEST_F(LateAccusation, AndTheMutantThatDropsTheAccuserIsFound) {
 }
 
 // The code of a gather on those that stay, whose root hears nobody and dies.
-std::optional<Code> ToldOfAGatherWithoutItsRoot() {
+std::optional<Code> OutcomeOfAGatherWithoutItsRoot() {
   auto cluster = Formed(3);
   const auto status = cluster->StatusOf(0);
   std::uint8_t root = 0;
@@ -147,9 +147,9 @@ std::optional<Code> ToldOfAGatherWithoutItsRoot() {
 }
 
 TEST(GatherWithoutItsRoot, FailsAndTheMutantThatIsDoneBeforeItIsFound) {
-  EXPECT_EQ(ToldOfAGatherWithoutItsRoot(), Code::kPeerLost);
+  EXPECT_EQ(OutcomeOfAGatherWithoutItsRoot(), Code::kPeerLost);
   mutation::active = Mutant::kDoneBeforeRoot;
-  EXPECT_EQ(ToldOfAGatherWithoutItsRoot(), Code::kOk);
+  EXPECT_EQ(OutcomeOfAGatherWithoutItsRoot(), Code::kOk);
   mutation::active = Mutant::kNone;
 }
 
@@ -191,7 +191,7 @@ TEST(SmallBeyondTheWindow, IsNotHeldUpAndTheMutantThatWaitsForLateReadiesIsFound
   mutation::active = Mutant::kNone;
 }
 
-TEST(ToldLate, AnUpdateViewIsReportedInALaterViewTooAndTheMutantThatDoesNotIsFound) {
+TEST(ReportedLate, AnUpdateViewIsReportedInALaterViewTooAndTheMutantThatDoesNotIsFound) {
   EXPECT_EQ(ReportedAfterAll(), Epoch::Of(1, 2));
   mutation::active = Mutant::kReportOldUpdate;
   EXPECT_NE(ReportedAfterAll(), Epoch::Of(1, 2));

@@ -10,10 +10,10 @@ bool UpdateUntilDone(Cluster& cluster, const Nodes& nodes) {
   return cluster.RunUntil([&] {
     bool done = true;
     for (const std::uint32_t node : nodes) {
-      const auto told = cluster.OutcomesOf(node).find(newest(node));
-      if (told == cluster.OutcomesOf(node).end()) {
+      const auto found = cluster.OutcomesOf(node).find(newest(node));
+      if (found == cluster.OutcomesOf(node).end()) {
         done = false;  // it runs
-      } else if (told->second.code != Code::kOk) {
+      } else if (found->second.code != Code::kOk) {
         done = false;
         cluster.Submit(node, kUpdate);
       }
@@ -23,7 +23,7 @@ bool UpdateUntilDone(Cluster& cluster, const Nodes& nodes) {
 }
 
 // How a submission that was made now ended.
-Code Told(Cluster& cluster, std::uint32_t node, const OpName& name) {
+Code OutcomeOf(Cluster& cluster, std::uint32_t node, const OpName& name) {
   const auto found = cluster.OutcomesOf(node).find(name);
   return found == cluster.OutcomesOf(node).end() ? Code::kOk : found->second.code;
 }
@@ -49,7 +49,7 @@ TEST(TooSmall, RanksThatSubmittedDifferentNumbersMeetAgainAndLetANewcomerIn) {
     for (const auto& [name, outcome] : cluster->OutcomesOf(node)) EXPECT_EQ(outcome.code, Code::kWorldTooSmall);
   }
   cluster->Submit(1, SumF32(kLarge));
-  EXPECT_EQ(Told(*cluster, 1, {ChannelId(0), 3}), Code::kWorldTooSmall) << "at once: it had failed for the other";
+  EXPECT_EQ(OutcomeOf(*cluster, 1, {ChannelId(0), 3}), Code::kWorldTooSmall) << "at once: it had failed for the other";
   cluster->AddNode(1);
   ASSERT_TRUE(cluster->RunUntil([&] { return cluster->PendingText(3).find("links stand") != std::string::npos; }));
   cluster->RunEvents(500);  // the members hear of its view
@@ -81,7 +81,7 @@ TEST(TooSmall, OneRanksOperationFailsAnothersUpdateViewOfTheSameNumber) {
 }
 
 // At every point of the recovery a rank dies to which the verdict may already have been reported.
-TEST(TooSmall, RankThatWasToldDiesAtAnyPointAndTheOthersStillAgree) {
+TEST(TooSmall, RankThatGotTheVerdictDiesAtAnyPointAndTheOthersStillAgree) {
   for (std::uint64_t point = 0; point <= 300; point += 2 * kSweep) {
     SCOPED_TRACE("killed after event " + std::to_string(point));
     auto cluster = Formed(4, {.min_world = 4});

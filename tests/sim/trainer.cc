@@ -87,8 +87,8 @@ void Trainers::SubmitStep(std::uint32_t node) {
 void Trainers::TakeOutcomes(std::uint32_t node) {
   Ahead& ahead = states_.at(node).ahead;
   const auto& outcomes = cluster_.OutcomesOf(node);
-  for (; ahead.told < ahead.steps.size(); ++ahead.told) {
-    const auto found = outcomes.find(ahead.steps[ahead.told]);
+  for (; ahead.reported < ahead.steps.size(); ++ahead.reported) {
+    const auto found = outcomes.find(ahead.steps[ahead.reported]);
     if (found == outcomes.end()) return;
     const Outcome& outcome = found->second;
     if (outcome.code == Code::kWorldTooSmall && ahead.heeds) ahead.lacks_peers = true;
@@ -97,17 +97,17 @@ void Trainers::TakeOutcomes(std::uint32_t node) {
       ahead.lacks_peers = false;
       ahead.began = Position(node);
       ahead.steps.clear();
-      ahead.told = ahead.update_at = 0;
+      ahead.reported = ahead.update_at = 0;
       return;
     }
-    if (outcome.update_waits && ahead.update_at == 0) ahead.update_at = ahead.told + kDepthMax;
+    if (outcome.update_waits && ahead.update_at == 0) ahead.update_at = ahead.reported + kDepthMax;
   }
 }
 
 std::optional<Trainers::Step> Trainers::NextStep(std::uint32_t node) const {
   const Ahead& ahead = states_.at(node).ahead;
   const std::size_t index = ahead.steps.size();
-  const std::size_t open = index - ahead.told;
+  const std::size_t open = index - ahead.reported;
   if (AtEnd(node) || open >= (ahead.updates ? 1 : ahead.depth)) return std::nullopt;
   const bool update = ahead.lacks_peers || (ahead.update_at != 0 && index >= ahead.update_at);
   const Step step = update ? Step{0, kUpdateView} : StepAt(cluster_.GroupOf(node), ahead.began, index);

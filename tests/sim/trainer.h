@@ -78,7 +78,7 @@ class Trainers {
     bool lacks_peers = false;   // got world_too_small: UpdateView until one succeeds
     std::uint64_t began = 0;    // the sequence number of channel 0 with which the steps start
     std::vector<OpName> steps;  // submitted since
-    std::size_t told = 0;       // of them, reported without a gap
+    std::size_t reported = 0;   // of them, reported without a gap
     std::size_t update_at = 0;  // step of the next UpdateView; 0: none
   };
   struct State {

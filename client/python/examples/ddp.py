@@ -38,8 +38,8 @@ def loss_of_batch(model, data, step, peer):
 
 
 def main(socket, world, path="/usr/share/common-licenses/GPL-3"):
-    told_to_stop = []
-    signal.signal(signal.SIGTERM, lambda *_: told_to_stop.append(True))
+    asked_to_stop = []
+    signal.signal(signal.SIGTERM, lambda *_: asked_to_stop.append(True))
     text = pathlib.Path(path).read_bytes()
     data = torch.frombuffer(bytearray(text), dtype=torch.uint8).long()
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)  # DDP asks for one
@@ -60,7 +60,7 @@ def main(socket, world, path="/usr/share/common-licenses/GPL-3"):
                 loss = loss_of_batch(model, data, state.revision, session.peer_id)
                 loss.backward()
                 if state.revision % 10 == 0:  # all know it at the same step
-                    is_over[0] = len(told_to_stop)
+                    is_over[0] = len(asked_to_stop)
                     session.all_reduce(is_over, "max")
                 optimizer.step()
                 print(f"step {state.revision + 1} loss {loss.item():.3f} world {hook.result.world_size}", flush=True)

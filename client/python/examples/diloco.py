@@ -34,8 +34,8 @@ def share_state(session, outer, steps):
 
 
 def main(socket, world, path="/usr/share/common-licenses/GPL-3"):
-    told_to_stop = []
-    signal.signal(signal.SIGTERM, lambda *_: told_to_stop.append(True))
+    asked_to_stop = []
+    signal.signal(signal.SIGTERM, lambda *_: asked_to_stop.append(True))
     data = torch.frombuffer(bytearray(pathlib.Path(path).read_bytes()), dtype=torch.uint8).long()
     torch.manual_seed(1)
     torch.set_num_threads(1)
@@ -57,7 +57,7 @@ def main(socket, world, path="/usr/share/common-licenses/GPL-3"):
                 if step % EVERY != 0:
                     continue
                 print(f"step {step} loss {loss.item():.3f} world {outer.result.world_size}", flush=True)
-                is_over[0] = len(told_to_stop)
+                is_over[0] = len(asked_to_stop)
                 session.all_reduce(is_over, "max")  # all know it at the same step
                 if outer.take_update():
                     session.update_view()

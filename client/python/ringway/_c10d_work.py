@@ -180,7 +180,7 @@ class Submissions:
     those have a deadline. It holds what the caller's Work holds anyway. What has ended and is not read yet counts as in flight
     for the session, so it is read here when there is no room.
 
-    translate: what c10d's user is to be told instead of an error.
+    translate: maps an error to what c10d reports to its user.
     """
 
     def __init__(self, session: ringway.Session, translate: Callable[[Exception, Operation], Exception]) -> None:

@@ -39,13 +39,13 @@ Tensors BorrowTensors(const Texts& names, const Texts& descriptions, const Objec
   return tensors;
 }
 
-std::function<bool(const StateProgress&)> ProgressTo(nb::handle told) {
-  if (told.is_none()) return {};
-  return [told](const StateProgress& progress) {
+std::function<bool(const StateProgress&)> ProgressTo(nb::handle on_progress) {
+  if (on_progress.is_none()) return {};
+  return [on_progress](const StateProgress& progress) {
     const nb::gil_scoped_acquire acquired;
     if (PyErr_Occurred() != nullptr) return false;
     try {
-      told(progress.bytes, progress.of_bytes);
+      on_progress(progress.bytes, progress.of_bytes);
       return true;
     } catch (nb::python_error& error) {
       error.restore();  // for Run to raise

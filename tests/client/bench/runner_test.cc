@@ -106,7 +106,7 @@ TEST(RunnerTest, ASystemThatFailsCostsOnlyItsOwnResults) {
   }
 }
 
-TEST(RunnerTest, AWorldThatChangesIsTold) {
+TEST(RunnerTest, AWorldThatChangesIsReported) {
   SizeResult result;
   result.world_before = result.world_size = 3;
   EXPECT_EQ(TableRow(result).find("# the world"), std::string::npos);
@@ -160,7 +160,7 @@ TEST(RunnerTest, LanesAndWhatTheKernelSentAgainAreShownWhereTheDaemonSays) {
   EXPECT_NE(ToJson({result}, 0).find("\"retransmits\": 4711"), std::string::npos);
 }
 
-TEST(RunnerTest, CpuOfTheDaemonIsToldPerGibThatItSent) {
+TEST(RunnerTest, CpuOfTheDaemonIsReportedPerGibThatItSent) {
   SizeResult result;
   result.daemon.cpu_seconds = 3;
   EXPECT_FALSE(DaemonCpuSecondsPerGib(result)) << "it sent nothing";

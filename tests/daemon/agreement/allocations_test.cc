@@ -51,7 +51,7 @@ class AllocationsTest : public DuoTest, public testing::WithParamInterface<Codec
   // ready segment by segment.
   std::uint64_t Count(std::uint64_t segments) {
     const std::uint64_t bytes = segments * kSegmentBytes;
-    for (DuoNode& node : nodes_) node.told.reset();
+    for (DuoNode& node : nodes_) node.reported.reset();
     const std::uint64_t before = allocations;
     SubmitBoth({OpKind::kAllReduce, DType::kF32, ReduceOp::kSum, GetParam(), Algorithm::kRing, bytes / sizeof(float)},
                /*input_ready=*/0);
@@ -60,7 +60,7 @@ class AllocationsTest : public DuoTest, public testing::WithParamInterface<Codec
       for (std::uint32_t lane = 0; lane < kDuoLanes; ++lane) (void)Run(lane, nullptr);
     }
     const std::uint64_t counted = allocations - before;
-    for (const DuoNode& node : nodes_) EXPECT_EQ(node.told, Code::kOk);
+    for (const DuoNode& node : nodes_) EXPECT_EQ(node.reported, Code::kOk);
     return counted;
   }
 };

@@ -41,7 +41,7 @@ struct DuoNode {
   }
   Peer peer;
   std::vector<std::byte> input, result;
-  std::optional<Code> told, ended;
+  std::optional<Code> reported, ended;
   std::set<std::uint64_t> done;  // tokens of what has succeeded
   std::vector<std::string> events;
   std::vector<control::Report> reports;
@@ -129,7 +129,7 @@ class DuoTest : public testing::Test {
     } else if (const auto* report = std::get_if<ToMaster>(&action)) {
       if (report->message.has_report()) node.reports.push_back(report->message.report());
     } else if (const auto* complete = std::get_if<Complete>(&action)) {
-      node.told = complete->outcome.code;
+      node.reported = complete->outcome.code;
       if (complete->outcome.code == Code::kOk) node.done.insert(complete->token);
     } else if (const auto* ended = std::get_if<Ended>(&action)) {
       node.ended = ended->code;
@@ -191,7 +191,7 @@ class DuoTest : public testing::Test {
 
   void ExpectRightSums() {
     for (const DuoNode& node : nodes_) {
-      EXPECT_EQ(node.told, Code::kOk);
+      EXPECT_EQ(node.reported, Code::kOk);
       for (std::size_t i = 0; i < kBufferBytes; ++i) {
         ASSERT_EQ(node.result[i], static_cast<std::byte>(i * 14 + 1)) << i;
       }

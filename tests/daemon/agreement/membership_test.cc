@@ -142,7 +142,7 @@ TEST_F(MembershipTest, LeavingIsReportedAndEndsWithTheMastersWord) {
   EXPECT_TRUE(ctx_.views.ended());
 }
 
-TEST_F(MembershipTest, TrainerThatWroteToABufferIsToldSoHoweverItsPeerEnds) {
+TEST_F(MembershipTest, TrainerThatWroteToABufferLearnsSoHoweverItsPeerEnds) {
   (void)Install(5);
   membership_.LeaveForModified("the input of operation 0:1");
   EXPECT_TRUE(ctx_.views.running()) << "this event goes on";

@@ -20,7 +20,7 @@ class AllowedTest : public testing::Test, private Links::Listener {
   AllowedTest() : ctx_(PeerId(1), "g", OptionsWith(book_)), links_(ctx_, attempts_, *this), paths_(ctx_, links_) {}
 
   // Returns the uplink's rates that were reported to the master.
-  std::vector<std::uint64_t> Told() {
+  std::vector<std::uint64_t> ReportedRates() {
     std::vector<std::uint64_t> rates;
     for (const Action& action : ctx_.TakeActions()) {
       const auto* said = std::get_if<ToMaster>(&action);
@@ -49,29 +49,29 @@ using Rates = std::vector<std::uint64_t>;
 TEST_F(AllowedTest, NothingIsSaidWhereAnyRateIsAllowed) {
   paths_.OnStanding(PeerId(2), "", 0);
   paths_.Tick(false);
-  EXPECT_EQ(Told(), Rates());
+  EXPECT_EQ(ReportedRates(), Rates());
 }
 
 TEST_F(AllowedTest, LimitIsSaidWhenAPairStandsAndWhenItChanges) {
   book_->SetAllowed(1000);
   paths_.OnStanding(PeerId(2), "", 0);
-  EXPECT_EQ(Told(), Rates{1000});
+  EXPECT_EQ(ReportedRates(), Rates{1000});
   paths_.OnStanding(PeerId(3), "", 0);
   paths_.Tick(false);
-  EXPECT_EQ(Told(), Rates()) << "once";
+  EXPECT_EQ(ReportedRates(), Rates()) << "once";
   book_->SetAllowed(700);
   paths_.Tick(false);
-  EXPECT_EQ(Told(), Rates{700});
+  EXPECT_EQ(ReportedRates(), Rates{700});
   paths_.Repeat();
-  EXPECT_EQ(Told(), Rates{700}) << "the master may have missed it";
+  EXPECT_EQ(ReportedRates(), Rates{700}) << "the master may have missed it";
   book_->uplink().rate = 900;
   book_->SetAllowed(2000);
   paths_.Tick(false);
-  EXPECT_EQ(Told(), Rates{900}) << "it carries no more";
+  EXPECT_EQ(ReportedRates(), Rates{900}) << "it carries no more";
   book_->uplink().rate = 0;
   book_->SetAllowed(0);
   paths_.Tick(false);
-  EXPECT_EQ(Told(), Rates{100'000'000'000}) << "any rate, as far as is known";
+  EXPECT_EQ(ReportedRates(), Rates{100'000'000'000}) << "any rate, as far as is known";
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ class PeerBuffersTest : public DuoTest {
     EXPECT_EQ(Node(index).Submit({}, now_).code(), Code::kBufferModified);
     Node(index).OnEvicted(Code::kLeft, "left the group");
     Drain();
-    EXPECT_EQ(nodes_[index].told, Code::kBufferModified);
+    EXPECT_EQ(nodes_[index].reported, Code::kBufferModified);
     EXPECT_EQ(nodes_[index].ended, Code::kBufferModified);
   }
   void ExpectNobodyLeaves() const {
@@ -151,7 +151,7 @@ TEST_F(PeerBuffersTest, LaneThatJustBreaksIsNoEvidence) {
   Node(1).OnLinkDown(frame->lane, "reset", now_);
   Drain();
   (void)Run(1, nullptr);
-  EXPECT_EQ(nodes_[0].told, Code::kOk);
+  EXPECT_EQ(nodes_[0].reported, Code::kOk);
   EXPECT_EQ(nodes_[0].result, nodes_[1].result);
   ExpectNobodyLeaves();
 }
@@ -172,15 +172,15 @@ TEST_F(PeerBuffersTest, OutputThatChangesBeforeItsPayloadComesAgainEndsItsPeer) 
 
 // A small operation is reported while the other peer still lacks its last segment. What the first has sent was used,
 // else the operation would not be complete.
-TEST_F(PeerBuffersTest, RefusalOfAnOperationThatWasToldIsNotJudged) {
+TEST_F(PeerBuffersTest, RefusalOfAnOperationThatWasReportedIsNotJudged) {
   SubmitBoth(/*bytes=*/1000);
   const auto frame = Next(0, 0);
   ASSERT_TRUE(frame);
   EXPECT_TRUE(nodes_[0].Owns(frame->out.payload.data()));
   Receive(1, *frame);
   while (const auto other = Next(1, 1)) Receive(0, *other);
-  ASSERT_EQ(nodes_[0].told, Code::kOk);
-  ASSERT_FALSE(nodes_[1].told.has_value());
+  ASSERT_EQ(nodes_[0].reported, Code::kOk);
+  ASSERT_FALSE(nodes_[1].reported.has_value());
   std::fill(nodes_[0].input.begin(), nodes_[0].input.end(), std::byte{});
   control::PeerMessage closed;
   closed.mutable_lane_closed()->set_generation(1);
@@ -221,7 +221,7 @@ TEST_F(PeerBuffersFetchTest, HolderWhoseTrainerWroteToTheResultLeavesAndServesNo
   Flip(nodes_[0].result);
   Install(2, {verdict_});
   (void)Run(0, nullptr);
-  EXPECT_FALSE(nodes_[1].told.has_value());
+  EXPECT_FALSE(nodes_[1].reported.has_value());
   ExpectLeaves(0);
 }
 

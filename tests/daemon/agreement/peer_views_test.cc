@@ -78,7 +78,7 @@ class PeerViewsTest : public testing::Test {
     aborts_ = 0;
     for (Action& action : peer_.TakeActions()) {
       if (const auto* complete = std::get_if<Complete>(&action)) {
-        told_[complete->token] = complete->outcome.code;
+        reported_[complete->token] = complete->outcome.code;
       } else if (const auto* said = std::get_if<ToPeer>(&action)) {
         aborts_ += said->message.has_abort() ? 1 : 0;
       } else if (const auto* to_master = std::get_if<ToMaster>(&action)) {
@@ -91,14 +91,14 @@ class PeerViewsTest : public testing::Test {
   Peer peer_;
   std::uint64_t tokens_ = 0;
   int aborts_ = 0;  // at the last event
-  std::map<std::uint64_t, Code> told_;
+  std::map<std::uint64_t, Code> reported_;
   std::optional<control::Report> report_;
 };
 
 TEST_F(PeerViewsTest, OperationBelowTheMinimumIsReportedAndFailsByVerdictOnly) {
   Install(1, 2);
   const std::uint64_t token = Submit();
-  EXPECT_TRUE(told_.empty()) << "not decided alone";
+  EXPECT_TRUE(reported_.empty()) << "not decided alone";
   EXPECT_EQ(aborts_, 1);
   ASSERT_TRUE(report_);
   EXPECT_EQ(report_->stop(), Epoch::Of(1, 1).value);
@@ -106,16 +106,16 @@ TEST_F(PeerViewsTest, OperationBelowTheMinimumIsReportedAndFailsByVerdictOnly) {
   EXPECT_EQ(report_->ops(0).stage(), control::OP_STAGE_RUNNING);
   EXPECT_FALSE(report_->ops(0).update_view());
   Install(2, 2, 0, 1, 1);
-  EXPECT_EQ(told_[token], Code::kWorldTooSmall);
+  EXPECT_EQ(reported_[token], Code::kWorldTooSmall);
 }
 
 TEST_F(PeerViewsTest, WhatFailedForOthersFailsAtOnceWhenItIsSubmitted) {
   Install(1, 2, 0, 1, 2);
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(told_[Submit(i == 0 ? OpKind::kUpdateView : OpKind::kAllReduce)], Code::kWorldTooSmall);
+    EXPECT_EQ(reported_[Submit(i == 0 ? OpKind::kUpdateView : OpKind::kAllReduce)], Code::kWorldTooSmall);
     EXPECT_EQ(aborts_, 0);
   }
-  EXPECT_FALSE(told_.contains(Submit()));
+  EXPECT_FALSE(reported_.contains(Submit()));
   EXPECT_EQ(aborts_, 1);
 }
 
@@ -126,18 +126,18 @@ TEST_F(PeerViewsTest, UpdateViewThatSucceedsSkipsWhatFailedForOthers) {
   const std::uint64_t token = Submit(OpKind::kUpdateView);
   while (peer_.HasWork()) peer_.Work();
   Take();
-  ASSERT_TRUE(told_.contains(token));
-  EXPECT_EQ(told_[token], Code::kOk) << "it waits for peers, so it needs none";
+  ASSERT_TRUE(reported_.contains(token));
+  EXPECT_EQ(reported_[token], Code::kOk) << "it waits for peers, so it needs none";
   EXPECT_EQ(peer_.NextSequence(ChannelId(5)), 4u);
   EXPECT_EQ(peer_.NextSequence(ChannelId(0)), 2u);
 }
 
 TEST_F(PeerViewsTest, UpdateViewThatFailsSkipsNothing) {
   Install(1, 1, 0, 1, 1);
-  EXPECT_EQ(told_[Submit(OpKind::kUpdateView)], Code::kWorldTooSmall);
+  EXPECT_EQ(reported_[Submit(OpKind::kUpdateView)], Code::kWorldTooSmall);
   Install(2, 1, 5, 1, 3);
   EXPECT_EQ(peer_.NextSequence(ChannelId(5)), 1u);
-  EXPECT_EQ(told_[Submit(OpKind::kAllReduce, 5)], Code::kWorldTooSmall);
+  EXPECT_EQ(reported_[Submit(OpKind::kAllReduce, 5)], Code::kWorldTooSmall);
 }
 
 // Newcomers begin where the UpdateView left the channels, even if it is reported only after another recovery.
@@ -155,8 +155,8 @@ TEST_F(PeerViewsTest, UpdateViewThatIsCommittedByVerdictIsReportedForNewcomers) 
   for (const PeerId peer : {kMe, kPartner}) verdict.add_contributors(peer.value);
   verdict.add_holders(kPartner.value);
   Give(next);
-  ASSERT_TRUE(told_.contains(token));
-  EXPECT_EQ(told_[token], Code::kOk);
+  ASSERT_TRUE(reported_.contains(token));
+  EXPECT_EQ(reported_[token], Code::kOk);
   EXPECT_EQ(peer_.NextSequence(ChannelId(5)), 4u);
   report_.reset();
   peer_.OnAbort(Epoch::Of(1, 3), now_);

@@ -82,8 +82,8 @@ class PeerWorkTest : public testing::Test {
     for (Action& action : peer_->TakeActions()) {
       if (const auto* complete = std::get_if<Complete>(&action)) {
         EXPECT_EQ(complete->outcome.code, Code::kOk);
-        told_.insert(complete->token);
-        told_bytes_ += memory_[complete->token].result.size();
+        reported_.insert(complete->token);
+        reported_bytes_ += memory_[complete->token].result.size();
         EXPECT_EQ(memory_[complete->token].result, memory_[complete->token].input) << "of a world of one";
       } else if (const auto* said = std::get_if<ToPeer>(&action)) {
         if (said->message.has_heartbeat() && said->to == kOtherPeer) ++heartbeats_;
@@ -108,8 +108,8 @@ class PeerWorkTest : public testing::Test {
   TimePoint now_{};
   std::optional<Peer> peer_;
   std::deque<Memory> memory_;
-  std::set<std::uint64_t> told_;
-  std::uint64_t told_bytes_ = 0;
+  std::set<std::uint64_t> reported_;
+  std::uint64_t reported_bytes_ = 0;
   int heartbeats_ = 0;
   std::vector<control::Resend> resends_;
 };
@@ -119,13 +119,13 @@ TEST_F(PeerWorkTest, HeartbeatsGoOnWhileALargeCopyIsMadeAlone) {
   Install({kSelf}, 1);
   constexpr std::uint64_t kSlices = 50;
   Submit(kSlices * kSlice);
-  EXPECT_TRUE(told_.empty()) << "one slice at most in the event that submits it";
+  EXPECT_TRUE(reported_.empty()) << "one slice at most in the event that submits it";
   for (std::uint64_t slice = 2; slice <= kSlices; ++slice) {
     ASSERT_TRUE(peer_->HasWork());
-    ASSERT_TRUE(told_.empty()) << "slice " << slice;
+    ASSERT_TRUE(reported_.empty()) << "slice " << slice;
     EXPECT_TRUE(WorkAndTick()) << "slice " << slice;
   }
-  EXPECT_EQ(told_.size(), 1u);
+  EXPECT_EQ(reported_.size(), 1u);
   EXPECT_FALSE(peer_->HasWork());
 }
 
@@ -134,10 +134,10 @@ TEST_F(PeerWorkTest, HeartbeatsGoOnWhileRetainedResultsAreCopiedToTheirTrainer) 
   Install({kSelf}, 1, /*retained_bytes_max=*/32 * kSlice);
   Submit(32 * kSlice);
   for (int slice = 2; slice <= 2 * 32; ++slice) {  // into the copy, then out of it
-    ASSERT_TRUE(told_.empty()) << "slice " << slice;
+    ASSERT_TRUE(reported_.empty()) << "slice " << slice;
     EXPECT_TRUE(WorkAndTick());
   }
-  EXPECT_EQ(told_.size(), 1u);
+  EXPECT_EQ(reported_.size(), 1u);
 }
 
 TEST_F(PeerWorkTest, GroupThatShrinksToOneCopiesItsManyOperationsInSlices) {
@@ -145,24 +145,24 @@ TEST_F(PeerWorkTest, GroupThatShrinksToOneCopiesItsManyOperationsInSlices) {
   Install({kSelf, kOtherPeer}, 1);
   constexpr std::uint64_t kOps = 100;
   for (std::uint64_t i = 0; i < kOps; ++i) Submit(kSlice / 2);
-  EXPECT_TRUE(told_.empty());
+  EXPECT_TRUE(reported_.empty());
   Install({kSelf}, 2);
-  std::uint64_t before = told_bytes_;
+  std::uint64_t before = reported_bytes_;
   EXPECT_LE(before, kSlice);
-  while (told_.size() < kOps) {
+  while (reported_.size() < kOps) {
     ASSERT_TRUE(peer_->HasWork());
     (void)WorkAndTick();
-    EXPECT_LE(told_bytes_ - before, kSlice);
-    ASSERT_GT(told_bytes_, before);
-    before = told_bytes_;
+    EXPECT_LE(reported_bytes_ - before, kSlice);
+    ASSERT_GT(reported_bytes_, before);
+    before = reported_bytes_;
   }
 }
 
-TEST_F(PeerWorkTest, SmallOperationIsToldInTheEventThatSubmitsIt) {
+TEST_F(PeerWorkTest, SmallOperationIsReportedInTheEventThatSubmitsIt) {
   Make({});
   Install({kSelf}, 1);
   Submit(1000);
-  EXPECT_EQ(told_.size(), 1u);
+  EXPECT_EQ(reported_.size(), 1u);
   EXPECT_FALSE(peer_->HasWork());
 }
 
@@ -173,10 +173,10 @@ TEST_F(PeerWorkTest, StagedInputIsCopiedAsFarAsItIsThere) {
   EXPECT_FALSE(peer_->HasWork());
   peer_->OnStaged(0, 5 * kSlice);
   while (peer_->HasWork()) (void)WorkAndTick();
-  EXPECT_TRUE(told_.empty());
+  EXPECT_TRUE(reported_.empty());
   peer_->OnStaged(0, 10 * kSlice);
   while (peer_->HasWork()) (void)WorkAndTick();
-  EXPECT_EQ(told_.size(), 1u);
+  EXPECT_EQ(reported_.size(), 1u);
 }
 
 TEST_F(PeerWorkTest, WithoutRoomForItsCopyAnOperationGoesStraightToTheTrainersMemory) {
@@ -189,7 +189,7 @@ TEST_F(PeerWorkTest, WithoutRoomForItsCopyAnOperationGoesStraightToTheTrainersMe
   EXPECT_EQ(budget->used(MemoryUse::kResults), kSlice);
   Install({kSelf}, 2, /*retained_bytes_max=*/8 * kSlice);
   while (peer_->HasWork()) (void)WorkAndTick();
-  EXPECT_EQ(told_.size(), 2u);
+  EXPECT_EQ(reported_.size(), 2u);
   peer_.reset();
   EXPECT_EQ(budget->used(), 0u);
 }

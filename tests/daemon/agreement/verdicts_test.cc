@@ -21,13 +21,13 @@ TEST_F(VerdictsTest, CommitForNobodyEndsThePeerWhateverFollows) {
   SubmitBoth();
   Install(2, {Commit(1), Commit(2)});
   EXPECT_EQ(nodes_[0].ended, Code::kProtocol);
-  EXPECT_EQ(nodes_[0].told, Code::kProtocol);
+  EXPECT_EQ(nodes_[0].reported, Code::kProtocol);
 }
 
 TEST_F(VerdictsTest, VerdictThatContradictsWhatWasReportedEndsThePeer) {
   SubmitBoth(/*bytes=*/500);
   for (std::uint32_t lane = 0; lane < kDuoLanes; ++lane) (void)Run(lane, nullptr);
-  ASSERT_EQ(nodes_[0].told, Code::kOk);
+  ASSERT_EQ(nodes_[0].reported, Code::kOk);
   control::Verdict failed = Commit(1);
   failed.set_code(static_cast<std::uint32_t>(Code::kCancelled));
   Install(2, {failed});

@@ -65,7 +65,7 @@ class PathEstimatorTest : public testing::Test {
   std::map<PeerId, PathSample> samples_;
 };
 
-TEST_F(PathEstimatorTest, ABackloggedPathIsMeasuredAndTold) {
+TEST_F(PathEstimatorTest, ABackloggedPathIsMeasuredAndReported) {
   const auto reports = Run({{kA, 50e6}}, 20);
   ASSERT_EQ(reports.size(), 1u);
   EXPECT_EQ(reports[0].other, kA);
@@ -100,7 +100,7 @@ TEST_F(PathEstimatorTest, AReceiverThatDoesNotReadIsNotAPathThatIsSlow) {
   EXPECT_FALSE(Run({{kA, 50e6, true, 0.1}}, 40).empty());
 }
 
-TEST_F(PathEstimatorTest, AChangeOfMoreThanAQuarterIsToldAndNoiseIsNot) {
+TEST_F(PathEstimatorTest, AChangeOfMoreThanAQuarterIsReportedAndNoiseIsNot) {
   EXPECT_EQ(Run({{kA, 50e6}}, 20).size(), 1u);
   for (int i = 0; i < 20; ++i) {
     EXPECT_TRUE(Run({{kA, 55e6}}, 5).empty());
@@ -195,7 +195,7 @@ TEST_F(PathEstimatorTest, AProbeCountsAsMuchAsAllThatWasMeasuredBefore) {
   EXPECT_EQ(meter_.RateOf(kA), 30e6);
 }
 
-TEST_F(PathEstimatorTest, ARateFromBeforeIsToldUntilOneIsMeasured) {
+TEST_F(PathEstimatorTest, ARateFromBeforeIsReportedUntilOneIsMeasured) {
   meter_.Recall(kA, 30e6);
   meter_.Recall({}, 40e6);
   auto reports = meter_.TakeReports(now_);
@@ -217,7 +217,7 @@ TEST_F(PathEstimatorTest, AnUplinkIsNoLessThanAnyPathWhateverAProbeOfSeveralShow
   EXPECT_NEAR(Last(meter_.TakeReports(now_), std::nullopt), 900e6, 1e6);
 }
 
-TEST_F(PathEstimatorTest, AnotherRouteIsToldWhenTheOldOneIsForgotten) {
+TEST_F(PathEstimatorTest, AnotherRouteIsReportedWhenTheOldOneIsForgotten) {
   Run({{kA, 50e6}}, 20);
   round_trip_ = milliseconds(120);
   EXPECT_TRUE(Run({{kA, 50e6}}, 20 * 60 * 20).empty()) << "that is no other route";
@@ -234,7 +234,7 @@ TEST_F(PathEstimatorTest, AnotherRouteIsToldWhenTheOldOneIsForgotten) {
   EXPECT_TRUE(reports[0].rerouted);
 }
 
-TEST_F(PathEstimatorTest, AMasterThatForgotIsToldAgainAndGonePeersAreNot) {
+TEST_F(PathEstimatorTest, AMasterThatForgotGetsReportsAgainButNotOfGonePeers) {
   Run({{kA, 50e6}}, 20);
   Run({{kB, 50e6}}, 20);
   EXPECT_TRUE(meter_.TakeReports(now_).empty());

@@ -93,11 +93,11 @@ TEST(ControlStream, WhatIsNotAcknowledgedIsBounded) {
   EXPECT_FALSE(a.Number(late)) << "one was refused: whatever comes after it would leave a hole";
 }
 
-TEST(ControlStream, ManyThatWereTakenAreToldWithoutAHeartbeat) {
+TEST(ControlStream, ManyThatWereTakenAreReportedWithoutAHeartbeat) {
   ControlStream a, b;
   std::uint64_t seq = 0;
   while (!b.MustAcknowledge()) ASSERT_EQ(b.Take(Sent(a, ++seq)), Verdict::kNew);
-  EXPECT_EQ(seq, ControlStream::kTakenUntoldMax);
+  EXPECT_EQ(seq, ControlStream::kUnacknowledgedMax);
   EXPECT_EQ(a.Take(Beat(b)), Verdict::kNew);
   EXPECT_FALSE(b.MustAcknowledge());
 }

@@ -70,7 +70,7 @@ TEST_F(LaneLedgerTest, EachEndTellsHowManyItTook) {
   EXPECT_EQ(closed.frames(), 2u);
 }
 
-TEST_F(LaneLedgerTest, EndThatHasNotNoticedIsToldToCloseFirst) {
+TEST_F(LaneLedgerTest, EndThatHasNotNoticedHasToCloseFirst) {
   ASSERT_TRUE(book_.Up(kLane, 1));
   Send(2);
   const LaneLedger::Settled first = book_.OnClosed(kOther, Closed(1, 1));

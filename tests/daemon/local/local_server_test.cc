@@ -217,7 +217,7 @@ class CrowdedServerTest : public LocalServerTest {
   std::optional<LocalServer> server_;
 };
 
-TEST_F(CrowdedServerTest, WhoHasItsShareOfSessionsIsToldSo) {
+TEST_F(CrowdedServerTest, WhoHasItsShareOfSessionsLearnsSo) {
   Serve({.sessions = 8, .unlimited = {}});
   std::vector<net::UniqueFd> crowd = Crowd(6);
   const net::UniqueFd late = Connect();
@@ -232,7 +232,7 @@ TEST_F(CrowdedServerTest, WhoHasItsShareOfSessionsIsToldSo) {
   EXPECT_TRUE(IsOpen(next));
 }
 
-TEST_F(CrowdedServerTest, WhoHasItsShareOfDescriptorsIsToldSo) {
+TEST_F(CrowdedServerTest, WhoHasItsShareOfDescriptorsLearnsSo) {
   Serve({.descriptors = 8, .unlimited = {}});
   const std::vector<net::UniqueFd> crowd = Crowd(3);
   EXPECT_EQ(EndOf(Connect()), Code::kResourceExhausted);

@@ -60,7 +60,7 @@ TEST_F(SessionMemoryTest, RegionThatFindsNoRoomFailsItsOperationsOnly) {
 }
 
 // Else the later one would have the number of the first, and be reduced with the others' first.
-TEST_F(SessionMemoryTest, ChannelTakesNothingUntilTheTrainerWasToldOfItsRefusals) {
+TEST_F(SessionMemoryTest, ChannelTakesNothingUntilTheTrainerKnowsItsRefusals) {
   const auto send = [&](std::uint32_t slot, std::uint32_t channel, std::uint64_t told, std::uint32_t region = 1) {
     auto submit = SubmitPacket(slot);
     submit.spec.channel = channel;

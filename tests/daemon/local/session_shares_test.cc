@@ -82,7 +82,7 @@ TEST_F(SessionSharesTest, TrainerThatGoesBeforeItsTurnGivesItBack) {
 }
 
 // Else each of a user's sessions could have megabytes of the daemon's memory, a little more with each word.
-TEST_F(SessionSharesTest, TrainerThatReadsNothingIsToldNoMoreThanItsSocketHolds) {
+TEST_F(SessionSharesTest, TrainerThatReadsNothingGetsNoMoreThanItsSocketHolds) {
   Greet();
   Send(JoinPacket());
   constexpr int kMoreThanFit = 5000;

@@ -192,7 +192,7 @@ TEST_F(TrainerSessionTest, LeaveIsAnsweredWhenThePeerHasLeft) {
   EXPECT_EQ(host_.over, 1);
 }
 
-TEST_F(TrainerSessionTest, EvictionIsToldWithItsText) {
+TEST_F(TrainerSessionTest, EvictionIsReportedWithItsText) {
   BecomeMember();
   session_->End(Code::kEvicted, "the others went on");
   EXPECT_STREQ(Receive<abi::Ended>(abi::PacketType::kEnded).text, "the others went on");
@@ -223,7 +223,7 @@ TEST_F(TrainerSessionTest, JoinWithBadValuesIsRefusedButTheSessionStays) {
   EXPECT_TRUE(host_.joins.empty());
 }
 
-TEST_F(TrainerSessionTest, OtherVersionIsToldAndEnded) {
+TEST_F(TrainerSessionTest, OtherVersionIsReportedAndEnded) {
   auto hello = HelloPacket();
   hello.version_min = hello.version_max = abi::kVersion + 1;
   Send(hello);

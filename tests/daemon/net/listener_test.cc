@@ -80,7 +80,7 @@ TEST_F(ListenerTest, HelloBeyondItsLimitIsDroppedWholeOrNot) {
   EXPECT_TRUE(offers_.empty());
 }
 
-TEST_F(ListenerTest, OtherVersionIsToldAndDropped) {
+TEST_F(ListenerTest, OtherVersionIsReportedAndDropped) {
   Start({});
   control::LinkHello hello = Hello();
   hello.set_version_min(kProtocolVersionMax + 1);

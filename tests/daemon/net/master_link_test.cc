@@ -100,7 +100,7 @@ TEST_F(MasterLinkTest, SilenceEndsTheLink) {
   EXPECT_NE(sink_.downs[0].find("silent"), std::string::npos);
 }
 
-TEST_F(MasterLinkTest, RefusalIsToldWithItsText) {
+TEST_F(MasterLinkTest, RefusalIsReportedWithItsText) {
   const UniqueFd master = AcceptOn(listening_.get());
   control::FromMaster message;
   message.mutable_refusal()->set_code(static_cast<std::uint32_t>(Code::kVersionMismatch));

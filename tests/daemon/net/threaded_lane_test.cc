@@ -72,7 +72,7 @@ class ThreadedLaneTest : public LaneFixture {
   std::optional<std::promise<void>> resume_;
 };
 
-TEST_F(ThreadedLaneTest, NothingIsToldOfAPayloadBeforeItIsWhole) {
+TEST_F(ThreadedLaneTest, NothingIsReportedOfAPayloadBeforeItIsWhole) {
   const auto payload = Pattern(100 * 1024, 7);
   const auto bytes = FrameBytes(payload);
   ASSERT_EQ(Offer(std::span(bytes).first(50 * 1024)), 50 * 1024U);
@@ -118,7 +118,7 @@ TEST_F(ThreadedLaneTest, ClosedWithFramesNotTakenReturnsTheirBuffers) {
   EXPECT_TRUE(sink_.closed.empty());
 }
 
-TEST_F(ThreadedLaneTest, SinkThatClosesAmongManyFramesIsToldNoMore) {
+TEST_F(ThreadedLaneTest, SinkThatClosesAmongManyFramesGetsNoMore) {
   sink_.at_payload = [this] {
     if (sink_.payloads.size() == 2) lane_->Close();
   };
@@ -132,7 +132,7 @@ TEST_F(ThreadedLaneTest, SinkThatClosesAmongManyFramesIsToldNoMore) {
   EXPECT_EQ(sink_.payloads.size(), 2U);
 }
 
-TEST_F(ThreadedLaneTest, WhatCameWholeBeforeTheEndIsToldBeforeIt) {
+TEST_F(ThreadedLaneTest, WhatCameWholeBeforeTheEndIsReportedBeforeIt) {
   const auto frame = FrameBytes(Pattern(200 * 1024, 3));
   constexpr std::size_t kFrames = 8;
   static_assert(kFrames * 200 * 1024 > Lane::kTurnBytes + 200 * 1024);

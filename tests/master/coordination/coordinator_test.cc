@@ -309,7 +309,7 @@ TEST_F(CoordinatorTest, LossAfterAMemberSwitchedTakesTheNewcomerAlong) {
 }
 
 // It went while the master, or the daemon's connection to it, was away.
-TEST_F(CoordinatorTest, WhoCannotReachAPeerThatIsNoMoreIsToldToForgetIt) {
+TEST_F(CoordinatorTest, WhoCannotReachAPeerThatIsNoMoreMustForgetIt) {
   Form(2);
   constexpr std::uint64_t kGone = 999;
   control::ToMaster message;
@@ -321,7 +321,7 @@ TEST_F(CoordinatorTest, WhoCannotReachAPeerThatIsNoMoreIsToldToForgetIt) {
   EXPECT_EQ(told->forget().others(0), kGone);
 }
 
-TEST_F(CoordinatorTest, UnreachableNewcomerIsToldWhoCannotReachItAndWhere) {
+TEST_F(CoordinatorTest, UnreachableNewcomerLearnsWhoCannotReachItAndWhere) {
   Form(2);
   peers_[3] = Join(3, 1);
   CannotReach(1, 3, "connection timed out");
@@ -331,7 +331,7 @@ TEST_F(CoordinatorTest, UnreachableNewcomerIsToldWhoCannotReachItAndWhere) {
 }
 
 // Four peers each wait for three. The first to join advertises an address where nobody answers.
-TEST_F(CoordinatorTest, FirstJoinerWhomNobodyReachesHoldsNobodyUpAndIsToldWhy) {
+TEST_F(CoordinatorTest, FirstJoinerWhomNobodyReachesHoldsNobodyUpAndLearnsWhy) {
   for (const std::uint64_t i : {1, 2, 3, 4}) peers_[i] = Join(i, 3);
   for (const std::uint64_t i : {2, 3, 4}) CannotReach(i, 1, "connection refused");
   Connect(2, 3);
@@ -351,7 +351,7 @@ TEST_F(CoordinatorTest, FirstJoinerWhomNobodyReachesHoldsNobodyUpAndIsToldWhy) {
   EXPECT_EQ(prepared.view().members_size(), 4);
 }
 
-TEST_F(CoordinatorTest, GroupThatWaitsForTheUnreachableOneIsToldWhomItWaitsFor) {
+TEST_F(CoordinatorTest, GroupThatWaitsForTheUnreachableOneLearnsWhomItWaitsFor) {
   for (const std::uint64_t i : {1, 2, 3}) peers_[i] = Join(i, 3);
   for (const std::uint64_t i : {2, 3}) CannotReach(i, 1, "connection refused");
   Connect(2, 3);

@@ -47,7 +47,7 @@ class FormerPeersOfAGroup : public CoordinatorTest {
     return dropped.size() == 1 ? dropped.front().why : "";
   }
   // What the daemon `name` hears, whose process is `instance`, when it comes back with peer 3.
-  std::string Told(const std::string& name, std::uint64_t instance) {
+  std::string TextFor(const std::string& name, std::uint64_t instance) {
     Hello(30, name, instance);
     control::ToMaster roster;
     roster.mutable_roster()->add_peers(peers_[3]);
@@ -73,13 +73,13 @@ TEST_F(FormerPeersOfAGroup, DaemonThatWasAwayHearsWhoLostItsPeer) {
       "p1 (d1.example:1), p2 (d2.example:1) lost contact with it; its daemon closed its connection to the master 1.2 s "
       "ago";
   EXPECT_EQ(Why(), why);
-  EXPECT_EQ(Told("d3", 3), why + ", and group g went on: rejoin and take its state");
+  EXPECT_EQ(TextFor("d3", 3), why + ", and group g went on: rejoin and take its state");
 }
 
 TEST_F(FormerPeersOfAGroup, AnotherDaemonHearsNothingOfIt) {
   LoseTheThird(Contact::kClosed);
-  EXPECT_NE(Told("d3", 4).find("does not know peer"), std::string::npos) << "another process";
-  EXPECT_EQ(Told("d30", 3).find("lost contact"), std::string::npos) << "another name";
+  EXPECT_NE(TextFor("d3", 4).find("does not know peer"), std::string::npos) << "another process";
+  EXPECT_EQ(TextFor("d30", 3).find("lost contact"), std::string::npos) << "another name";
 }
 
 TEST_F(FormerPeersOfAGroup, SilentOneHearsForHowLong) {
@@ -89,7 +89,7 @@ TEST_F(FormerPeersOfAGroup, SilentOneHearsForHowLong) {
   Wait(2 * kDetect + kBack, {1, 2});
   const std::string why = Why();
   EXPECT_EQ(why.find("the master has not heard its daemon for "), 0u) << why;
-  EXPECT_EQ(Told("d3", 3).find(why), 0u);
+  EXPECT_EQ(TextFor("d3", 3).find(why), 0u);
 }
 
 TEST_F(FormerPeersOfAGroup, LogHasWhoAnOperatorEvictedAndWhoLeft) {

@@ -246,7 +246,7 @@ TEST_F(HungTest, NobodyInAGroupThatEvictsNobodyForIt) {
   EXPECT_EQ(ViewOf(1).members_size(), 3);
 }
 
-TEST_F(HungTest, TheOthersGoOnAndItIsToldWhy) {
+TEST_F(HungTest, TheOthersGoOnAndItLearnsWhy) {
   Form(3);
   ReportAs(1, kWaits);
   ReportAs(3, kHas);

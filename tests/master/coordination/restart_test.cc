@@ -257,7 +257,7 @@ TEST_F(RestartTest, PeersThatTheDaemonNoLongerHasAreWithdrawn) {
   EXPECT_EQ(ViewOf(1).members_size(), 1);
 }
 
-TEST_F(RestartTest, PendingOfALostLifeIsToldThatItIsUnknown) {
+TEST_F(RestartTest, PendingOfALostLifeLearnsThatItIsUnknown) {
   Form(1);
   peers_[2] = Join(2, 1);  // pending: not written down
   Restart();

@@ -106,7 +106,7 @@ TEST(Verdicts, FailuresAreTypedAndCarryTheirText) {
   EXPECT_NE(verdicts[2].text().find("host-b"), std::string::npos);
 }
 
-TEST(Verdicts, AgreedFailureThatOneMemberWasToldStaysTheOutcomeForAll) {
+TEST(Verdicts, AgreedFailureThatOneMemberGotStaysTheOutcomeForAll) {
   control::OpReport failed = Op(1, kReported, 5);
   failed.set_code(static_cast<std::uint32_t>(Code::kCancelled));
   const auto verdicts = DecideVerdicts({{PeerId(1), ReportOf({failed})}, {PeerId(2), ReportOf({Op(1, kRunning)})}}, {});
