@@ -21,7 +21,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "master/coordination/former_peers.h"

@@ -1,7 +1,6 @@
 #include "master/coordination/group_peers.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "master/coordination/clique.h"
 #include "proto/mutation.h"

@@ -10,7 +10,6 @@
 // A value; threads: one.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>

@@ -26,26 +26,6 @@ inline constexpr std::array kAlgorithms = {Algorithm::kRing,   Algorithm::kTwoRi
                                            Algorithm::kDirect, Algorithm::kHierarchical,    Algorithm::kOneShot,
                                            Algorithm::kTree,   Algorithm::kHalvingDoubling, Algorithm::kNaive};
 
-// ------------------------------------------------------------------------------------------------ textbook
-
-struct UniformLink {
-  double delay = 0;             // a, of one message
-  double seconds_per_byte = 0;  // b
-};
-
-// Equal links, one message at a time, step-synchronous:
-//   ring               2(K-1)a + 2(K-1)/K Sb    two_rings and rings are the same: they share a peer's uplink
-//   direct             2a + 2(K-1)/K Sb         hierarchical is the same: without sites it is direct
-//   one-shot           a + (K-1)Sb
-//   tree               2 ceil(log2 K) (a + Sb)
-//   halving-doubling   2 log2 K' a + 2(K'-1)/K' Sb, with K' the largest power of two up to K;
-//                      plus 2(a + Sb) if K' < K, to fold in the rest
-//   naive              2(K-1)(a + Sb)
-// REQUIRES: peers >= 1, one of kAlgorithms. One peer: 0.
-double TextbookSeconds(Algorithm algorithm, std::size_t peers, double bytes, const UniformLink& link);
-
-// ------------------------------------------------------------------------------------------------ measured
-
 struct CostOptions {
   std::uint64_t segment_bytes_max = 256 * 1024;
   std::uint64_t retained_bytes_max = 64 * 1024;  // above this the exchange of DONE is added

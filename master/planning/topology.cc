@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <tuple>
 
 #include "master/planning/ring_order.h"
 #include "master/planning/route_rings.h"

@@ -4,8 +4,6 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "master/coordination/verdicts.h"
 #include "proto/log_field.h"

@@ -10,13 +10,11 @@
 // Threads: one. The caller ensures that a connection has at most one request.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "master/coordination/coordinator.h"

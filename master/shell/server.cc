@@ -1,6 +1,5 @@
 #include "master/shell/server.h"
 
-#include <algorithm>
 #include <asio/post.hpp>
 #include <filesystem>
 #include <random>

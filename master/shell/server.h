@@ -40,7 +40,6 @@
 #include "proto/bounded_connection_set.h"
 #include "proto/log_budget.h"
 #include "proto/result.h"
-#include "proto/shell/log.h"
 #include "proto/stream/acceptor.h"
 #include "proto/stream/stream.h"
 #include "proto/stream/timer.h"

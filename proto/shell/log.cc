@@ -10,7 +10,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <vector>
 
 #include "proto/printable.h"
 #include "proto/shell/places.h"

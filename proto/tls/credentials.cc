@@ -7,7 +7,6 @@
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <ctime>

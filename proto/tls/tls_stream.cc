@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <asio/post.hpp>
 #include <cstring>
-#include <limits>
 
 #include "proto/check.h"
 

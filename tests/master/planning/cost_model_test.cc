@@ -9,6 +9,7 @@
 
 #include "master/planning/ring_order.h"
 #include "tests/master/planning/path_worlds.h"
+#include "tests/master/planning/textbook.h"
 #include "tests/sanitized.h"
 
 namespace ringway {

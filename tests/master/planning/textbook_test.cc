@@ -1,3 +1,5 @@
+#include "tests/master/planning/textbook.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
