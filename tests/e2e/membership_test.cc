@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/e2e/behind_relay.h"
+#include "tests/e2e/checks.h"
 #include "tests/e2e/closed_port.h"
 #include "tests/e2e/cluster.h"
 

@@ -5,6 +5,8 @@
 #include <set>
 #include <vector>
 
+#include "daemon/transfer/ready_index.h"
+#include "proto/collective/grid.h"
 #include "tests/daemon/agreement/duo.h"
 
 namespace ringway::agreement {

@@ -129,8 +129,7 @@ TEST(CostModel, ARingTakesAsLongAsSegmentsThatWaitForTheirLinks) {
   }
 }
 
-// Segment by segment, all uplinks alike and the only limit: first everybody's parts to their owners, a segment to each
-// in turn, then what is combined, in the order in which it is.
+// Segment by segment over equal uplinks: first the parts to their owners, round robin, then the sums as they are ready.
 double SimulateDirect(const PathMatrix& paths, std::size_t segments, double segment) {
   const std::size_t peers = paths.size();
   const double sending = segment / paths.uplink(0);
