@@ -1,15 +1,15 @@
-#include "daemon/staging/codec_kernels.h"
-
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "daemon/kernels/codec_math.h"
 #include "daemon/kernels/elements.h"
 #include "daemon/kernels/kernel_table.h"
 #include "daemon/kernels/operations.h"
 #include "daemon/staging/codec_blocks.h"
+#include "daemon/staging/codec_kernels.h"
 
 namespace ringway::staging {
 namespace {
@@ -120,35 +120,23 @@ __global__ void DecodeFormat(unsigned char* out, const unsigned char* a, const u
 
 // ---------------------------------------------------------------------------------------------- dispatch
 
-// Calls f(Codec constant, dtype).
+// Calls f with the codec as a constant and the dtype's element type; kNone has no kernels.
 template <class F>
 int WithTypes(Codec codec, DType dtype, const F& f) {
-  const auto with_codec = [&]<Codec kCodec>() {
+  const auto with_codec = [&]<Codec kCodec>() -> int {
     if (dtype == DType::kF16) return f.template operator()<kCodec, F16>();
     if (dtype == DType::kBF16) return f.template operator()<kCodec, BF16>();
     return f.template operator()<kCodec, F32>();
   };
-  switch (codec) {
-    case Codec::kBf16:
-      return with_codec.template operator()<Codec::kBf16>();
-    case Codec::kInt8:
-      return with_codec.template operator()<Codec::kInt8>();
-    case Codec::kF16:
-      return with_codec.template operator()<Codec::kF16>();
-    case Codec::kInt4:
-      return with_codec.template operator()<Codec::kInt4>();
-    case Codec::kInt8Zp:
-      return with_codec.template operator()<Codec::kInt8Zp>();
-    case Codec::kInt4Zp:
-      return with_codec.template operator()<Codec::kInt4Zp>();
-    case Codec::kFp8E4m3:
-      return with_codec.template operator()<Codec::kFp8E4m3>();
-    case Codec::kFp8E5m2:
-      return with_codec.template operator()<Codec::kFp8E5m2>();
-    case Codec::kNone:
-      break;
-  }
-  return cudaErrorInvalidValue;
+  int result = cudaErrorInvalidValue;
+  const auto try_each = [&]<std::size_t... kIndices>(std::index_sequence<kIndices...>) {
+    ((codec == kCodecs[kIndices + 1].codec
+          ? static_cast<void>(result = with_codec.template operator()<kCodecs[kIndices + 1].codec>())
+          : static_cast<void>(0)),
+     ...);
+  };
+  try_each(std::make_index_sequence<kCodecCount - 1>());
+  return result;
 }
 
 unsigned GridOf(std::size_t parts) { return static_cast<unsigned>(parts < kGridMax ? parts : kGridMax); }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <barrier>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "daemon/kernels/codec.h"
@@ -115,14 +116,15 @@ void Check(const std::vector<std::size_t>& counts, const Run& run) {
   }
 }
 
+template <std::size_t kIndex, class Run>
+void CheckIfInBlocks(const std::vector<std::size_t>& counts, const Run& run) {
+  if constexpr (kCodecs[kIndex].layout.in_blocks) Check<kCodecs[kIndex].codec>(counts, run);
+}
+
 template <class Run>
 void CheckAll(const std::vector<std::size_t>& counts, const Run& run) {
-  Check<Codec::kInt8>(counts, run);
-  Check<Codec::kInt4>(counts, run);
-  Check<Codec::kInt8Zp>(counts, run);
-  Check<Codec::kInt4Zp>(counts, run);
-  Check<Codec::kFp8E4m3>(counts, run);
-  Check<Codec::kFp8E5m2>(counts, run);
+  [&]<std::size_t... kIndices>(std::index_sequence<kIndices...>) { (CheckIfInBlocks<kIndices>(counts, run), ...); }
+  (std::make_index_sequence<kCodecCount>());
 }
 
 TEST(CodecBlocksTest, OneLaneGivesTheBytesOfTheScalarLoops) {
