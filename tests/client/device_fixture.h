@@ -88,10 +88,10 @@ class DeviceTest : public ::testing::Test {
   }
   // Waits until the result is on its way to the device.
   static void AwaitCopying(Work& work) {
-    for (std::string told; told.find("being copied") == std::string::npos;) {
+    for (std::string reported; reported.find("being copied") == std::string::npos;) {
       const Error error = work.Wait(Milliseconds(0)).error();
       ASSERT_EQ(error.code(), Code::kTimeout) << error.text();
-      told = error.text();
+      reported = error.text();
     }
   }
   // An operation on host memory succeeds: the session is unharmed.

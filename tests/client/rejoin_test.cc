@@ -93,7 +93,7 @@ TEST_F(RejoinTest, OperationInFlightGivesRejoinedWhenTheDaemonIsBack) {
   EXPECT_EQ(session_->rank(), 2u);
   EXPECT_EQ(session_->world_size(), 4u);
   EXPECT_EQ(session_->epoch(), 9u);
-  EXPECT_EQ(ReduceCode(), Code::kOk) << "it has been told";
+  EXPECT_EQ(ReduceCode(), Code::kOk) << "it has been reported";
 }
 
 TEST_F(RejoinTest, TestTurnsTrueWhenTheSessionHasRejoined) {

@@ -85,13 +85,13 @@ TEST(SessionTest, JoinThatTimesOutGivesTheCauseThatWasKnownLast) {
       {.progress_code = Code::kPeerUnreachable, .join_progress = "a cannot reach b", .answers_join = false});
   JoinOptions options = OptionsFor(daemon);
   options.timeout = seconds(2);
-  std::vector<Error> told;
-  options.on_waiting = [&](const Error& cause) { told.push_back(cause); };
+  std::vector<Error> reported;
+  options.on_waiting = [&](const Error& cause) { reported.push_back(cause); };
   const auto session = Session::Join(options);
   EXPECT_EQ(session.error().code(), Code::kPeerUnreachable);
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(told[0].code(), Code::kPeerUnreachable);
-  EXPECT_EQ(told[0].text(), "a cannot reach b");
+  ASSERT_EQ(reported.size(), 1u);
+  EXPECT_EQ(reported[0].code(), Code::kPeerUnreachable);
+  EXPECT_EQ(reported[0].text(), "a cannot reach b");
 }
 
 TEST(SessionTest, UnknownCodeOfTheDaemonIsAProtocolError) {
@@ -225,17 +225,17 @@ TEST(SessionTest, ForkedChildOwnsNothingAndDisturbsNobody) {
 
 TEST(SessionTest, JoinSaysThatTheDaemonIsSilent) {
   FakeDaemon daemon({.answers_hello = false});
-  std::vector<Code> told;
+  std::vector<Code> reported;
   JoinOptions options;
   options.socket_path = daemon.socket_path();
   options.group = "job";
   options.wait_world = 1;
   options.timeout = Milliseconds(1500);
-  options.on_waiting = [&](const Error& why) { told.push_back(why.code()); };
+  options.on_waiting = [&](const Error& why) { reported.push_back(why.code()); };
   const auto joined = Session::Join(options);
   EXPECT_EQ(joined.error().code(), Code::kDaemonUnreachable);
   EXPECT_NE(joined.error().text().find(daemon.socket_path()), std::string::npos) << joined.error().text();
-  EXPECT_EQ(told, std::vector<Code>{Code::kDaemonUnreachable});
+  EXPECT_EQ(reported, std::vector<Code>{Code::kDaemonUnreachable});
 }
 
 TEST(SessionTest, BuffersBeyondWhatThereIsAreRefusedBeforeTheyAreMade) {

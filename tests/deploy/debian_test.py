@@ -25,8 +25,8 @@ def main():
     control = text_of("deploy/debian/control")
     needs = re.search(r"Build-Depends:(.*?)\n\S", control, re.S)[1]
     needs = {re.sub(r"\(.*\)", "", word).strip() for word in needs.split(",")}
-    told = set(re.search(r"BUILD_PACKAGES=\((.*?)\)", text_of("deploy/lib.sh"), re.S)[1].split())
-    assert needs - ONLY_PACKAGING == told - ONLY_FASTER, f"Build-Depends and BUILD_PACKAGES differ: {needs ^ told}"
+    listed = set(re.search(r"BUILD_PACKAGES=\((.*?)\)", text_of("deploy/lib.sh"), re.S)[1].split())
+    assert needs - ONLY_PACKAGING == listed - ONLY_FASTER, f"Build-Depends and BUILD_PACKAGES differ: {needs ^ listed}"
     library = "libringway" + ".".join(version[:2])
     assert f"\nPackage: {library}\n" in control, f"the library's package is to be {library}"
     assert (DEBIAN / f"{library}.install").exists(), f"no {library}.install"

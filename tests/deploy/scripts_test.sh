@@ -48,7 +48,7 @@ install() {
 }
 held='E: Could not get lock /var/lib/apt/lists/lock. It is held by process 1 (apt-get)'
 said=$(install debian-12 2 "$held") || fail "installing ends with: $said"
-[[ $said == *$'\nwaiting for another apt-get' ]] || fail "the wait for the lock is not told once: $said"
+[[ $said == *$'\nwaiting for another apt-get' ]] || fail "the wait for the lock is not reported once: $said"
 [[ $(cut -d ' ' -f 4 "$work/calls" | xargs) == "update update update install" ]] || fail "apt-get: $(<"$work/calls")"
 if said=$(install debian-12 1 "E: no network"); then fail "a failed update is taken for a good one"; fi
 [[ $said == *"E: no network"* && $(wc -l <"$work/calls") -eq 1 ]] || fail "a failed update: $said"

@@ -93,8 +93,8 @@ def check_packages(source, steps):
     with open(os.path.join(source, "deploy/lib.sh"), encoding="utf-8") as file:
         wanted = re.search(r"BUILD_PACKAGES=\((.*?)\)", file.read(), re.S)[1].split()
     for host in "ab":
-        told = [command.removeprefix(INSTALL).split() for on, command, _ in steps if on == host and command.startswith(INSTALL)]
-        assert told == [wanted], f"host {host} installs {told} instead of {wanted}"
+        installed = [command.removeprefix(INSTALL).split() for on, command, _ in steps if on == host and command.startswith(INSTALL)]
+        assert installed == [wanted], f"host {host} installs {installed} instead of {wanted}"
 
 
 def same_word(expected, actual, bound):

@@ -147,12 +147,12 @@ def name_of(process, task):
 def hold_thread(process, name):
     """One thread of the process stands still until the process that this returns, which holds it, ends; None: not allowed."""
     thread = next(int(task) for task in sorted(os.listdir(f"/proc/{process.pid}/task")) if name_of(process, task) == name)
-    ready, told = os.pipe()
+    ready, answer = os.pipe()
     holder = os.fork()
     if holder == 0:
         libc = ctypes.CDLL(None, use_errno=True)
         held = all(libc.ptrace(request, thread, None, None) == 0 for request in (PTRACE_SEIZE, PTRACE_INTERRUPT))
-        os.write(told, b"y" if held else b"n")
+        os.write(answer, b"y" if held else b"n")
         signal.pause()
     if os.read(ready, 1) == b"y":
         return holder

@@ -148,9 +148,9 @@ TEST(Loss, TrainerThatHangsIsEvicted) {
   Round round(std::vector{ranks[0].get(), ranks[2].get()}, {.reduction = {}, .number = 7});
   round.Submit();
   EXPECT_EQ(round.Check().world_size, 2u);
-  const auto told = ranks[1]->AllReduce(nullptr, nullptr, 0, DType::kF32, ReduceOp::kSum).error();
-  EXPECT_EQ(told.code(), Code::kEvicted) << told.text();
-  EXPECT_NE(told.text().find("submitted nothing"), std::string::npos) << told.text();
+  const auto reported = ranks[1]->AllReduce(nullptr, nullptr, 0, DType::kF32, ReduceOp::kSum).error();
+  EXPECT_EQ(reported.code(), Code::kEvicted) << reported.text();
+  EXPECT_NE(reported.text().find("submitted nothing"), std::string::npos) << reported.text();
 }
 
 TEST(Loss, OperationsGoOnWithoutTheMaster) {

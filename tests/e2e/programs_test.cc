@@ -330,13 +330,13 @@ TEST_F(Programs, DebugLogTellsOfEachOperationInTypedFields) {
   float value = 1;
   ASSERT_TRUE((*session)->AllReduce(&value, &value, 1, DType::kF32, ReduceOp::kSum).ok());
   ASSERT_TRUE(Eventually([&] { return !said("operation_done").is_null(); })) << daemon.Err();
-  const json told = said("operation_done");
-  EXPECT_EQ(told["level"], "debug");
-  EXPECT_EQ(told["group"], "my group");
-  EXPECT_EQ(told["bytes"], 4);
-  EXPECT_EQ(told["world"], 1);
-  EXPECT_EQ(told["name"], "7");
-  EXPECT_TRUE(told["peer"].is_string() && told["us"].is_number());
+  const json reported = said("operation_done");
+  EXPECT_EQ(reported["level"], "debug");
+  EXPECT_EQ(reported["group"], "my group");
+  EXPECT_EQ(reported["bytes"], 4);
+  EXPECT_EQ(reported["world"], 1);
+  EXPECT_EQ(reported["name"], "7");
+  EXPECT_TRUE(reported["peer"].is_string() && reported["us"].is_number());
   daemon.Signal(SIGTERM);
   EXPECT_EQ(daemon.Wait(), 0);
 }
@@ -463,9 +463,9 @@ TEST_F(Programs, EvictDropsThePeerAndTellsItsTrainer) {
   Round round(std::vector{ranks[0].get()}, {.reduction = {}, .number = 1});
   round.Submit();
   EXPECT_EQ(round.Check().world_size, 1u);
-  const Error told = ranks[1]->AllReduce(nullptr, nullptr, 0, DType::kF32, ReduceOp::kSum).error();
-  EXPECT_EQ(told.code(), Code::kEvicted);
-  EXPECT_NE(told.text().find("an operator"), std::string::npos) << told.text();
+  const Error reported = ranks[1]->AllReduce(nullptr, nullptr, 0, DType::kF32, ReduceOp::kSum).error();
+  EXPECT_EQ(reported.code(), Code::kEvicted);
+  EXPECT_NE(reported.text().find("an operator"), std::string::npos) << reported.text();
 }
 
 TEST_F(Programs, StatusForPeopleNamesTheSame) {

@@ -109,9 +109,9 @@ class Scribbles : public testing::Test {
     return most;
   }
 
-  void ExpectTheFaultStaysHere(const Outcome& told) {
-    ASSERT_FALSE(told.ok()) << "it wrote all the time, and was told nothing in so many operations";
-    EXPECT_EQ(told.error().code(), Code::kBufferModified) << told.error().text();
+  void ExpectTheFaultStaysHere(const Outcome& outcome) {
+    ASSERT_FALSE(outcome.ok()) << "it wrote all the time, and no error came in so many operations";
+    EXPECT_EQ(outcome.error().code(), Code::kBufferModified) << outcome.error().text();
     EXPECT_NE(cluster_.daemon(kScribbler).Err().find("buffer_modified"), std::string::npos);
     for (const std::size_t daemon : {0, 2}) {
       const std::string log = cluster_.daemon(daemon).Err();
@@ -131,27 +131,27 @@ class Scribbles : public testing::Test {
 };
 
 TEST_F(Scribbles, TrainerThatWritesToItsOutputIsTheOneThatFails) {
-  Outcome told = ScribbledRound(memory_[kScribbler].output);
-  for (int round = 1; round < 10 && told.ok(); ++round) told = ScribbledRound(memory_[kScribbler].output);
-  ExpectTheFaultStaysHere(told);
+  Outcome outcome = ScribbledRound(memory_[kScribbler].output);
+  for (int round = 1; round < 10 && outcome.ok(); ++round) outcome = ScribbledRound(memory_[kScribbler].output);
+  ExpectTheFaultStaysHere(outcome);
 }
 
 // An input is read once, mostly: written to before, it is another input, which nobody can tell.
 TEST_F(Scribbles, TrainerThatWritesToItsInputFailsOrAllGetTheSameBytes) {
-  Outcome told = ScribbledRound(memory_[kScribbler].input);
-  for (int round = 1; round < 10 && told.ok(); ++round) told = ScribbledRound(memory_[kScribbler].input);
-  if (!told.ok()) return ExpectTheFaultStaysHere(told);
+  Outcome outcome = ScribbledRound(memory_[kScribbler].input);
+  for (int round = 1; round < 10 && outcome.ok(); ++round) outcome = ScribbledRound(memory_[kScribbler].input);
+  if (!outcome.ok()) return ExpectTheFaultStaysHere(outcome);
   EXPECT_LE(ClosingsOfALane(), kClosingsOfALaneMax);
   ExpectWorks(ranks_);
 }
 
 // What was there is back before anybody looks, mostly: nothing can be proven, and yet it must not cost many lanes.
 TEST_F(Scribbles, TrainerThatWritesBackWhatWasThereClosesFewLanes) {
-  Outcome told = ScribbledRound(memory_[kScribbler].output, Manner::kAndBack);
-  for (int round = 1; round < (kSanitized ? 3 : 10) && told.ok(); ++round) {
-    told = ScribbledRound(memory_[kScribbler].output, Manner::kAndBack);
+  Outcome outcome = ScribbledRound(memory_[kScribbler].output, Manner::kAndBack);
+  for (int round = 1; round < (kSanitized ? 3 : 10) && outcome.ok(); ++round) {
+    outcome = ScribbledRound(memory_[kScribbler].output, Manner::kAndBack);
   }
-  if (!told.ok()) return ExpectTheFaultStaysHere(told);
+  if (!outcome.ok()) return ExpectTheFaultStaysHere(outcome);
   EXPECT_LE(ClosingsOfALane(), kClosingsOfALaneMax);
   ExpectWorks(ranks_);
 }

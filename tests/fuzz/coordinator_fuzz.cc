@@ -170,13 +170,13 @@ class World {
     if (message.has_view()) CheckView(message.view());
   }
 
-  void CheckView(const control::ViewFor& told) {
+  void CheckView(const control::ViewFor& message) {
     std::set<std::uint64_t> members, ring;
-    for (const control::PeerInfo& info : told.view().members()) REQUIRE(members.insert(info.peer_id()).second);
-    for (const std::uint32_t rank : told.view().ring()) REQUIRE(ring.insert(rank).second && rank < members.size());
-    REQUIRE(ring.size() == members.size() && members.contains(told.peer()));
-    REQUIRE(!told.prepared() || told.view().verdicts().empty());
-    newest_epoch_ = std::max<std::uint64_t>(newest_epoch_, told.view().epoch());
+    for (const control::PeerInfo& info : message.view().members()) REQUIRE(members.insert(info.peer_id()).second);
+    for (const std::uint32_t rank : message.view().ring()) REQUIRE(ring.insert(rank).second && rank < members.size());
+    REQUIRE(ring.size() == members.size() && members.contains(message.peer()));
+    REQUIRE(!message.prepared() || message.view().verdicts().empty());
+    newest_epoch_ = std::max<std::uint64_t>(newest_epoch_, message.view().epoch());
   }
 
   void CheckGroups() {

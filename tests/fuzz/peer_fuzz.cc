@@ -89,9 +89,9 @@ class World {
   }
 
   static control::ViewFor ViewOf(std::uint32_t counter) {
-    control::ViewFor told;
-    told.set_peer(kSelf);
-    control::View& view = *told.mutable_view();
+    control::ViewFor initial;
+    initial.set_peer(kSelf);
+    control::View& view = *initial.mutable_view();
     view.set_group("g");
     view.set_epoch(Epoch::Of(1, counter).value);
     for (std::uint32_t rank = 0; rank < kPeers; ++rank) {
@@ -104,7 +104,7 @@ class World {
     plan.set_eager_bytes_max(4096);
     plan.set_heartbeat_ms(500);
     plan.set_detect_ms(3000);
-    return told;
+    return initial;
   }
 
   void LinkUp(std::uint64_t other) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Says what contradicts Ringway's promises in recorded histories: what each trainer submitted, and what it was told.
+"""Says what contradicts Ringway's promises in recorded histories: what each trainer submitted, and what it got.
 
 Usage: check_history.py [--quiet] FILE_OR_DIRECTORY...
 

@@ -41,7 +41,7 @@ class Recorded:
         event = dict(OP, op=[op], input=described([x * peer for x in values], fields.get("dtype", "f32")))
         self.say("submit", peer, **{**event, **fields})
 
-    def told(self, peer, op=1, contributors=(1, 2, 3), epoch=10, output=None, **fields):
+    def report(self, peer, op=1, contributors=(1, 2, 3), epoch=10, output=None, **fields):
         output = output or described([sum(contributors), 2 * sum(contributors)])
         event = {"channel": 0, "op": [op], "code": "ok", "epoch": epoch, "contributors": list(contributors),
                  "world": len(contributors), "update_waits": False, "retries": 0, "digest": str(contributors),
@@ -55,7 +55,7 @@ class Recorded:
         for peer in peers:
             self.submit(peer, op, **{x: y for x, y in fields.items() if x in OP})
         for peer in peers:
-            self.told(peer, op, peers, epoch, **{x: y for x, y in fields.items() if x not in OP})
+            self.report(peer, op, peers, epoch, **{x: y for x, y in fields.items() if x not in OP})
 
     def judge(self):
         return check_history.check([*self.events, {"event": "over"}])[0]
@@ -82,7 +82,7 @@ class CheckHistoryTest(unittest.TestCase):
             self.history.submit(peer, 2)
             self.history.view(peer, 11, (1, 2))
         for peer in (1, 2):
-            self.history.told(peer, 2, (1, 2), 11, retries=1)
+            self.history.report(peer, 2, (1, 2), 11, retries=1)
         self.assert_right()
 
     def test_a_failure_that_was_reported_to_all_is_right(self):
@@ -96,11 +96,11 @@ class CheckHistoryTest(unittest.TestCase):
     def small_success_of_a_dropped_peer(self, **fields):
         for peer in (1, 2, 3):
             self.history.submit(peer, **fields)
-        self.history.told(3)
+        self.history.report(3)
         self.history.say("end", 3, code="evicted")
         for peer in (1, 2):
             self.history.view(peer, 11, (1, 2))
-            self.history.told(peer, contributors=(1, 2), epoch=11)
+            self.history.report(peer, contributors=(1, 2), epoch=11)
 
     def test_a_small_success_reported_to_a_peer_that_is_then_dropped_need_not_hold(self):
         self.small_success_of_a_dropped_peer()
@@ -110,7 +110,7 @@ class CheckHistoryTest(unittest.TestCase):
         for peer in (1, 2, 3):
             self.history.submit(peer)
         for peer in (1, 2):
-            self.history.told(peer)
+            self.history.report(peer)
         self.history.failed(3, "device_failed")
         self.assert_right()
 
@@ -123,14 +123,14 @@ class CheckHistoryTest(unittest.TestCase):
     def test_a_history_that_is_cut_off_lacks_no_outcome(self):
         for peer in (1, 2, 3):
             self.history.submit(peer)
-        self.history.told(1)
+        self.history.report(1)
         self.assertEqual(check_history.check(self.history.events)[0], [])
 
     def test_moved_pieces_are_right_where_they_belong(self):
         for peer in (1, 2, 3):
             self.history.submit(peer, kind="all_to_all", input={"pieces": [f"{peer}to{x}" for x in (1, 2, 3)]})
         for peer in (1, 2, 3):
-            self.history.told(peer, output={"pieces": [f"{x}to{peer}" for x in (1, 2, 3)]})
+            self.history.report(peer, output={"pieces": [f"{x}to{peer}" for x in (1, 2, 3)]})
         self.assert_right()
 
     # ---- the promise
@@ -138,15 +138,15 @@ class CheckHistoryTest(unittest.TestCase):
     def test_a_success_that_one_of_those_that_stay_did_not_get_is_found(self):
         for peer in (1, 2, 3):
             self.history.submit(peer)
-        self.history.told(1)
-        self.history.told(2)
+        self.history.report(1)
+        self.history.report(2)
         self.assert_found("peer 3, which stayed, nothing")
 
     def test_success_at_one_and_failure_at_another_is_found(self):
         for peer in (1, 2, 3):
             self.history.submit(peer)
-        self.history.told(1)
-        self.history.told(2)
+        self.history.report(1)
+        self.history.report(2)
         self.history.say("cancel", 3, channel=0, op=[1])
         self.history.failed(3, "cancelled")
         self.assert_found("another outcome")
@@ -168,9 +168,9 @@ class CheckHistoryTest(unittest.TestCase):
     def test_other_contributors_are_found(self):
         for peer in (1, 2, 3):
             self.history.submit(peer)
-        self.history.told(1)
-        self.history.told(2)
-        self.history.told(3, contributors=(1, 3), epoch=11)
+        self.history.report(1)
+        self.history.report(2)
+        self.history.report(3, contributors=(1, 3), epoch=11)
         self.assert_found("another epoch")
 
     def test_ranks_that_differ_in_a_view_that_waits_are_found(self):
@@ -196,7 +196,7 @@ class CheckHistoryTest(unittest.TestCase):
     def test_members_without_an_outcome_are_found(self):
         for peer in (1, 2, 3):
             self.history.submit(peer)
-        self.assert_found("stayed and was told nothing")
+        self.assert_found("stayed and got nothing")
 
     # ---- one result
 
@@ -218,7 +218,7 @@ class CheckHistoryTest(unittest.TestCase):
             self.history.submit(peer, values=(60, -60), dtype="i8") if peer < 3 else self.history.submit(
                 3, values=(1, -1), dtype="i8")
         for peer in (1, 2, 3):
-            self.history.told(peer, output=described([-73, 73], "i8"))
+            self.history.report(peer, output=described([-73, 73], "i8"))
         self.assert_right()
         self.history.events[-1]["output"] = described([127, -127], "i8")
         self.assert_found("element 0 is 127 and not -73")
@@ -227,7 +227,7 @@ class CheckHistoryTest(unittest.TestCase):
         for peer in (1, 2, 3):
             self.history.submit(peer, values=(2.0 ** 1022, -(2.0 ** 1022)), dtype="f64", reduce="avg")
         for peer in (1, 2, 3):
-            self.history.told(peer, output=described([2.0 ** 1023, -(2.0 ** 1023)], "f64"))
+            self.history.report(peer, output=described([2.0 ** 1023, -(2.0 ** 1023)], "f64"))
         self.assert_right()
         self.history.events[-1]["output"] = described([math.inf, -(2.0 ** 1023)], "f64")
         self.assert_found("element 0 is inf and not 8.98")
@@ -240,7 +240,7 @@ class CheckHistoryTest(unittest.TestCase):
 
     def test_a_result_without_the_own_input_is_found(self):
         self.history.submit(1)
-        self.history.told(1, contributors=(2, 3))
+        self.history.report(1, contributors=(2, 3))
         self.assert_found("without its own input")
 
     def test_an_input_that_is_in_it_twice_is_found(self):
@@ -251,8 +251,8 @@ class CheckHistoryTest(unittest.TestCase):
     def test_an_input_of_who_submitted_nothing_is_found(self):
         self.history.submit(1)
         self.history.submit(2)
-        self.history.told(1)
-        self.history.told(2)
+        self.history.report(1)
+        self.history.report(2)
         self.history.say("end", 3, code="killed")
         self.assert_found("[3] had not submitted it")
 
@@ -269,14 +269,14 @@ class CheckHistoryTest(unittest.TestCase):
         for peer in (1, 2, 3):
             self.history.submit(peer, kind="all_gather", input={"pieces": [str(peer)]})
         for peer in (1, 2, 3):
-            self.history.told(peer, output={"pieces": ["1", "3", "2"]})
+            self.history.report(peer, output={"pieces": ["1", "3", "2"]})
         self.assert_found("its pieces are not what these submitted")
 
     def test_a_receiver_may_die_before_it_asks_for_its_part_of_a_broadcast(self):
         for peer in (1, 2):
             self.history.submit(peer, kind="broadcast", root=1, input={"pieces": [str(peer)]})
         for peer in (1, 2):
-            self.history.told(peer, output={"pieces": ["1"]})
+            self.history.report(peer, output={"pieces": ["1"]})
         self.assert_found("[3] had not submitted it")
         self.history.say("end", 3, code="killed")
         self.assert_right()
@@ -285,7 +285,7 @@ class CheckHistoryTest(unittest.TestCase):
         for peer in (1, 2):
             self.history.submit(peer, kind="broadcast", root=3, input={"pieces": []})
         for peer in (1, 2):
-            self.history.told(peer, output={"pieces": ["3"]})
+            self.history.report(peer, output={"pieces": ["3"]})
         self.history.say("end", 3, code="killed")
         self.assert_found("[3] had not submitted it")
 
@@ -293,7 +293,7 @@ class CheckHistoryTest(unittest.TestCase):
         for peer in (1, 2, 3):
             self.history.submit(peer, kind="broadcast", root=2, input={"pieces": [str(peer)]})
         for peer in (1, 2, 3):
-            self.history.told(peer, output={"pieces": ["1"]})
+            self.history.report(peer, output={"pieces": ["1"]})
         self.assert_found("its pieces are not what these submitted")
 
     def test_an_input_that_was_written_to_is_found(self):
@@ -308,11 +308,11 @@ class CheckHistoryTest(unittest.TestCase):
 
     def test_a_second_outcome_is_found(self):
         self.history.whole_operation()
-        self.history.told(3)
-        self.assert_found("was told ok, then ok")
+        self.history.report(3)
+        self.assert_found("got ok, then ok")
 
     def test_an_outcome_of_what_was_not_submitted_is_found(self):
-        self.history.told(1)
+        self.history.report(1)
         self.assert_found("had not submitted it")
 
     def test_a_sequence_that_goes_back_is_found(self):
@@ -323,14 +323,14 @@ class CheckHistoryTest(unittest.TestCase):
     def test_a_success_of_an_older_view_than_was_known_is_found(self):
         self.history.whole_operation(1, epoch=11)
         self.history.whole_operation(2, epoch=10)
-        self.assert_found("had been told a success of epoch 11")
+        self.assert_found("had got a success of epoch 11")
 
     def test_success_after_the_end_of_a_membership_is_found(self):
         for peer in (1, 2, 3):
             self.history.submit(peer)
         self.history.say("end", 3, code="evicted")
         for peer in (1, 2, 3):
-            self.history.told(peer)
+            self.history.report(peer)
         self.assert_found("after its membership had ended")
 
     def test_a_submission_after_the_end_of_a_membership_is_found(self):
@@ -365,7 +365,7 @@ class CheckHistoryTest(unittest.TestCase):
     def test_failures_without_a_cause_are_found(self):
         for code, text in (("mismatch", "all submitted the same"), ("cancelled", "nobody had cancelled it"),
                            ("peer_lost", "in a group that retries"), ("world_too_small", "without a minimum"),
-                           ("internal", "told internal")):
+                           ("internal", "got internal")):
             self.history = Recorded()
             for peer in (1, 2, 3):
                 self.history.submit(peer)
@@ -392,7 +392,7 @@ class CheckHistoryTest(unittest.TestCase):
 
     def test_ends_of_a_message_that_differ_are_found(self):
         self.message("mismatch", "ok")
-        self.assert_found("its sender was told mismatch, its receiver ok")
+        self.assert_found("its sender got mismatch, its receiver ok")
 
     def test_other_bytes_of_a_message_are_found(self):
         self.message("ok", "ok", ["y"])

@@ -96,13 +96,13 @@ class History:
     def _on_outcome(self, event):
         peer, key = event["peer"], self.key_of(event)
         if peer not in self.submissions[key]:
-            self.contradicts(f"{name_of(key)}: peer {peer} was told {event['code']} and had not submitted it")
+            self.contradicts(f"{name_of(key)}: peer {peer} got {event['code']} and had not submitted it")
         if peer in self.outcomes[key]:
-            self.contradicts(f"{name_of(key)}: peer {peer} was told {self.outcomes[key][peer]['code']}, "
+            self.contradicts(f"{name_of(key)}: peer {peer} got {self.outcomes[key][peer]['code']}, "
                              f"then {event['code']}")
             return
         if peer in self.ends and event["code"] == "ok":
-            self.contradicts(f"{name_of(key)}: peer {peer} was told ok after its membership had ended "
+            self.contradicts(f"{name_of(key)}: peer {peer} got ok after its membership had ended "
                              f"({self.ends[peer]})")
         if event["code"] == "ok" and len(key) == 3:
             self.newest[peer] = max(self.newest[peer], event["epoch"])
@@ -115,7 +115,7 @@ def name_of(key):
     return f"group {key[0]}, channel {key[1]}, operation {list(key[2])}"
 
 
-def told(event):
+def report_of(event):
     if event["code"] != "ok":
         return event["code"]
     waits = ", a view waits" if event["update_waits"] else ""

@@ -1,7 +1,7 @@
-"""What the ranks of one operation, or the two ends of a message, were told, against what they submitted."""
+"""What the ranks of one operation, or the two ends of a message, got, against what they submitted."""
 import math
 
-from history import name_of, told
+from history import name_of, report_of
 from values import BITS, close, reduce_values, samples
 
 # Outcomes of the membership or of this rank alone: they leave the operation's own outcome open.
@@ -18,15 +18,15 @@ WITHOUT_UPDATE_WAITS = ROOTED | {"all_to_all_v"}
 
 
 class Operation:
-    """A collective: what its ranks submitted and were told."""
+    """A collective: what its ranks submitted and got."""
 
     def __init__(self, history, key):
         self.history = history
         self.name = name_of(key)
         self.group = key[0]
         self.submissions = history.submissions[key]
-        self.told = history.outcomes.get(key, {})
-        self.outcomes = {p: x for p, x in self.told.items() if x["code"] not in NOT_AGREED}
+        self.reports = history.outcomes.get(key, {})
+        self.outcomes = {p: x for p, x in self.reports.items() if x["code"] not in NOT_AGREED}
         self.cancelled_by = history.cancels.get(key, set())
         self.views_of = history.members
 
@@ -44,21 +44,21 @@ class Operation:
         self.check_agreement()
         if self.history.whole:
             for peer in self.submissions:
-                if self.history.stayed(peer) and peer not in self.told:
-                    self.contradicts(f"peer {peer} stayed and was told nothing")
+                if self.history.stayed(peer) and peer not in self.reports:
+                    self.contradicts(f"peer {peer} stayed and got nothing")
 
     # ---- one success
 
     def check_success(self, peer, outcome):
         kind, contributors = self.submissions[peer]["kind"], outcome["contributors"]
         if peer not in contributors:
-            self.contradicts(f"peer {peer} was told {told(outcome)}, without its own input")
+            self.contradicts(f"peer {peer} got {report_of(outcome)}, without its own input")
         if len(set(contributors)) != len(contributors):
-            self.contradicts(f"peer {peer} was told {told(outcome)}: an input is in it twice")
+            self.contradicts(f"peer {peer} got {report_of(outcome)}: an input is in it twice")
         if outcome["world"] != len(contributors):
-            self.contradicts(f"peer {peer} was told world size {outcome['world']} and {told(outcome)}")
+            self.contradicts(f"peer {peer} got world size {outcome['world']} and {report_of(outcome)}")
         if outcome["epoch"] < self.submissions[peer]["newest"]:
-            self.contradicts(f"peer {peer} was told {told(outcome)}, and had been told a success of epoch "
+            self.contradicts(f"peer {peer} got {report_of(outcome)}, and had got a success of epoch "
                              f"{self.submissions[peer]['newest']} before it submitted this")
         if outcome["update_waits"] and kind in WITHOUT_UPDATE_WAITS:
             self.contradicts(f"peer {peer}: the result of a {kind} says update_waits")
@@ -66,7 +66,7 @@ class Operation:
             self.contradicts(f"peer {peer}: its input was written to")
         members = self.views_of.setdefault((self.submissions[peer]["group"], outcome["epoch"]), contributors)
         if members != contributors:
-            self.contradicts(f"peer {peer} was told {told(outcome)}, but the members of that view are {members}")
+            self.contradicts(f"peer {peer} got {report_of(outcome)}, but the members of that view are {members}")
         if kind == "update_view":
             return
         missing = [x for x in contributors if x not in self.submissions]
@@ -74,7 +74,7 @@ class Operation:
             self.check_descriptors(peer, [x for x in contributors if x not in missing])
             self.check_result(peer, outcome)
         else:
-            self.contradicts(f"peer {peer} was told {told(outcome)}, and {missing} had not submitted it")
+            self.contradicts(f"peer {peer} got {report_of(outcome)}, and {missing} had not submitted it")
 
     def may_be_absent(self, peer, submission):
         """Whoever has no input may die before it asks for its part, when all others have theirs."""
@@ -83,7 +83,7 @@ class Operation:
     def check_descriptors(self, peer, contributors):
         """Ranks that submit different collectives get a mismatch."""
         if difference := self.difference(contributors):
-            self.contradicts(f"peer {peer} was told ok, and the contributors differ in {difference}")
+            self.contradicts(f"peer {peer} got ok, and the contributors differ in {difference}")
 
     def difference(self, peers):
         fields = ["kind", "dtype", "reduce", "codec", "root", "layout", "algorithm"]
@@ -117,7 +117,7 @@ class Operation:
             if dtype in BITS:
                 wanted %= 1 << BITS[dtype]
             if output.get("sketch") != wanted:
-                self.contradicts(f"peer {peer} was told {told(outcome)}: it is not the sum of their inputs")
+                self.contradicts(f"peer {peer} got {report_of(outcome)}: it is not the sum of their inputs")
                 return
         magnitude = max((x.get("max", 0) for x in inputs), default=0)
         bound = outcome.get("error_bound", 0)
@@ -125,11 +125,11 @@ class Operation:
         sampled = [samples(dtype, x) for x in inputs]
         for place, found in samples(dtype, output).items():
             if not all(place in x for x in sampled):
-                self.contradicts(f"peer {peer} was told {told(outcome)}: not every input has an element {place}")
+                self.contradicts(f"peer {peer} got {report_of(outcome)}: not every input has an element {place}")
                 return
             wanted = reduce_values(dtype, reduction, [x[place] for x in sampled])
             if not close(own, wanted, found, tolerance, magnitude * len(inputs)):
-                self.contradicts(f"peer {peer} was told {told(outcome)}: element {place} is {found} and not {wanted}")
+                self.contradicts(f"peer {peer} got {report_of(outcome)}: element {place} is {found} and not {wanted}")
                 return
 
     def check_moved(self, peer, outcome, inputs):
@@ -141,7 +141,7 @@ class Operation:
         if kind in FROM_ROOT:
             place = contributors.index(own["root"]) if own["root"] in contributors else None
             if place is None:
-                self.contradicts(f"peer {peer} was told {told(outcome)}, without the root {own['root']}")
+                self.contradicts(f"peer {peer} got {report_of(outcome)}, without the root {own['root']}")
                 return
             senders = [inputs[place]]
         else:
@@ -153,7 +153,7 @@ class Operation:
         place = rank if kind in ("scatter", "all_to_all", "all_to_all_v") else 0
         wanted = [x["pieces"][place] if place < len(x["pieces"]) else None for x in senders]
         if pieces != wanted:
-            self.contradicts(f"peer {peer} was told {told(outcome)}: its pieces are not what these submitted")
+            self.contradicts(f"peer {peer} got {report_of(outcome)}: its pieces are not what these submitted")
 
     # ---- one failure
 
@@ -162,25 +162,25 @@ class Operation:
         joins = [x for x in self.history.joins.values() if x["group"] == self.group]  # the options of all count
         fits_one_world = any(x["kind"] in FOR_ONE_WORLD | ROOTED for x in submitted)
         if code == "mismatch" and not fits_one_world and not self.difference(list(self.submissions)):
-            self.contradicts(f"peer {peer} was told mismatch, and all submitted the same")
+            self.contradicts(f"peer {peer} got mismatch, and all submitted the same")
         if code == "cancelled" and not (self.cancelled_by or self.may_have_failed_alone()):
-            self.contradicts(f"peer {peer} was told cancelled, and nobody had cancelled it")
+            self.contradicts(f"peer {peer} got cancelled, and nobody had cancelled it")
         if code == "peer_lost" and not fits_one_world and not any(x.get("fail_on_peer_loss", True) for x in joins):
-            self.contradicts(f"peer {peer} was told peer_lost in a group that retries")
+            self.contradicts(f"peer {peer} got peer_lost in a group that retries")
         if code == "world_too_small" and all(x.get("min_world", 2) <= 1 for x in joins):
-            self.contradicts(f"peer {peer} was told world_too_small in a group without a minimum")
+            self.contradicts(f"peer {peer} got world_too_small in a group without a minimum")
         if code == "internal":
-            self.contradicts(f"peer {peer} was told internal: {outcome.get('text', '')}")
+            self.contradicts(f"peer {peer} got internal: {outcome.get('text', '')}")
 
     def may_have_failed_alone(self):
         """Whether a rank's device could not read its input, or the rank is gone without having said how it ended there."""
-        failed = any(x["code"] == "device_failed" for x in self.told.values())
-        return failed or any(p not in self.told and p in self.history.ends for p in self.submissions)
+        failed = any(x["code"] == "device_failed" for x in self.reports.values())
+        return failed or any(p not in self.reports and p in self.history.ends for p in self.submissions)
 
     # ---- all outcomes
 
     def check_agreement(self):
-        """The outcome told to who stays, or the success of a large operation, is everybody's."""
+        """The outcome reported to who stays, or the success of a large operation, is everybody's."""
         groups = []  # [outcome, peers] of equal outcomes
         for peer, outcome in self.outcomes.items():
             for group in groups:
@@ -194,8 +194,8 @@ class Operation:
                 self.check_reported_to_all(one)
             for other in groups[i + 1:]:
                 if not (self.excused(one, other) or self.excused(other, one)):
-                    self.contradicts(f"peers {one[1]} were told {told(one[0])}, peers {other[1]} "
-                                     f"{told(other[0])}: {self.differ(one[0], other[0])}")
+                    self.contradicts(f"peers {one[1]} got {report_of(one[0])}, peers {other[1]} "
+                                     f"{report_of(other[0])}: {self.differ(one[0], other[0])}")
 
     def differ(self, one, other):
         if one["code"] != other["code"]:
@@ -226,11 +226,11 @@ class Operation:
             return
         outcome, peers = group
         for peer in outcome["contributors"]:
-            if self.history.stayed(peer) and peer in self.submissions and peer not in self.told:
-                self.contradicts(f"peers {peers} were told {told(outcome)}, peer {peer}, which stayed, nothing")
+            if self.history.stayed(peer) and peer in self.submissions and peer not in self.reports:
+                self.contradicts(f"peers {peers} got {report_of(outcome)}, peer {peer}, which stayed, nothing")
 
     def excused(self, gone, stood):
-        """Whether those who were told the first were dropped at that very moment, and the others went on without them."""
+        """Whether those who got the first were dropped at that very moment, and the others went on without them."""
         if self.is_strong(gone):
             return False
         one, other = gone[0], stood[0]
@@ -259,9 +259,9 @@ class Message:
         sent, received = (self.outcomes.get(p) for p in self.ends)
         if sent and received and sent["code"] != received["code"]:
             if sent["code"] == "ok" or all(self.history.stayed(p) for p in self.ends):
-                self.contradicts(f"its sender was told {sent['code']}, its receiver {received['code']}")
+                self.contradicts(f"its sender got {sent['code']}, its receiver {received['code']}")
         if sent and sent["code"] == "ok" and not received and self.history.stayed(self.ends[1]) and self.history.whole:
-            self.contradicts("its sender was told ok, its receiver nothing")
+            self.contradicts("its sender got ok, its receiver nothing")
         if received and received["code"] == "ok":
             self.check_bytes(received)
         for outcome in filter(None, (sent, received)):
@@ -271,7 +271,7 @@ class Message:
             for peer in self.submissions:
                 if all(self.history.stayed(p) for p in self.ends) and len(self.submissions) == 2 \
                         and peer not in self.answered:
-                    self.contradicts(f"peer {peer} was told nothing")
+                    self.contradicts(f"peer {peer} got nothing")
 
     def check_bytes(self, received):
         submitted = self.submissions.get(self.ends[0])

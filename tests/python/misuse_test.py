@@ -92,9 +92,9 @@ class JoinTest(ClusterTest):
 
     def test_on_waiting_may_raise(self):
         def give_up(problem):
-            raise LookupError(f"told of {problem}")
+            raise LookupError(f"reminded of {problem}")
 
-        with self.assertRaisesRegex(LookupError, "told of None"):
+        with self.assertRaisesRegex(LookupError, "reminded of None"):
             ringway.join(**self.options(0, 2, on_waiting=give_up))
 
     def test_a_session_that_failed_to_join_cannot_be_used(self):

@@ -34,9 +34,9 @@ class SharedStateTest(ClusterTest):
         """What each rank then has: its revision, or the exception. on_progress: also gets the session."""
 
         def one(session, state, revision):
-            told = on_progress and (lambda done, of: on_progress(session, done, of))
+            reported = on_progress and (lambda done, of: on_progress(session, done, of))
             try:
-                return ringway.sync_shared_state(session, state, revision=revision, on_progress=told)
+                return ringway.sync_shared_state(session, state, revision=revision, on_progress=reported)
             except ringway.Error as error:
                 return error
 
@@ -46,15 +46,15 @@ class SharedStateTest(ClusterTest):
         sessions = self.join(2)
         new = {"b": content(1, PIECE + 5), "a": numpy.arange(7.0), "empty": numpy.zeros((0, 3)), "flag": numpy.array(True)}
         old = {name: numpy.zeros_like(x) for name, x in sorted(new.items())}
-        told = []
-        self.assertEqual(self.sync(sessions, [old, new], [4, 9], lambda *call: told.append(call)), [9, 9])
+        reported = []
+        self.assertEqual(self.sync(sessions, [old, new], [4, 9], lambda *call: reported.append(call)), [9, 9])
         for name, x in new.items():
             numpy.testing.assert_array_equal(old[name], x)
         size = PIECE + 5 + 7 * 8 + 1
-        self.assertEqual({call[2] for call in told}, {size})
-        told.clear()
-        self.assertEqual(self.sync(sessions, [old, new], [9, 9], lambda *call: told.append(call)), [9, 9])
-        self.assertEqual(told, [], "all agree, and something is sent")
+        self.assertEqual({call[2] for call in reported}, {size})
+        reported.clear()
+        self.assertEqual(self.sync(sessions, [old, new], [9, 9], lambda *call: reported.append(call)), [9, 9])
+        self.assertEqual(reported, [], "all agree, and something is sent")
 
     def test_a_holder_that_dies_is_made_up_for_by_the_others(self):
         sessions = self.join(4)

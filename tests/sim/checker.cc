@@ -32,7 +32,7 @@ void Checker::OnReported(PeerId peer, const OpName& op, Outcome outcome) {
 
 void Checker::Judge(PeerId peer, const OpName& op, const Outcome& outcome) {
   const std::string who = "peer " + ToString(peer) + ", operation " + ToString(op) + ": ";
-  if (outcomes_[peer].contains(op)) Fail(who + "told twice");
+  if (outcomes_[peer].contains(op)) Fail(who + "reported twice");
   if (outcome.code == Code::kInternal) Fail(who + "internal error: " + outcome.text);
   if (outcome.code == Code::kOk && outcome.descriptor.kind != OpKind::kUpdateView) {
     if (!Contains(outcome.contributors, peer)) Fail(who + "a result without the own input: " + Describe(outcome));
@@ -66,8 +66,8 @@ const std::map<OpName, Outcome>& Checker::OutcomesOf(PeerId peer) const {
 std::string Checker::Compare(PeerId a, PeerId b, const OpName& op) const {
   const Outcome& one = OutcomesOf(a).at(op);
   const auto found = OutcomesOf(b).find(op);
-  const std::string who = "operation " + ToString(op) + ": peer " + ToString(a) + " was told " + Describe(one) +
-                          ", peer " + ToString(b) + " ";
+  const std::string who =
+      "operation " + ToString(op) + ": peer " + ToString(a) + " got " + Describe(one) + ", peer " + ToString(b) + " ";
   if (found == OutcomesOf(b).end()) return who + "nothing";
   const Outcome& other = found->second;
   const bool same_success =

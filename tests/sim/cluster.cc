@@ -296,19 +296,21 @@ void Cluster::Tell(std::uint32_t index, const agreement::Complete& complete) {
   if (IsMessage(complete.collective)) return ReportMessage(index, complete);
   Node& node = *nodes_[index];
   const auto found = node.operations.find(complete.token);
-  if (found == node.operations.end()) return checker_.Fail(NameOf(index) + ": told of an operation that is not open");
+  if (found == node.operations.end())
+    return checker_.Fail(NameOf(index) + ": an operation that is not open was reported");
   const Operation op = found->second;
   node.operations.erase(found);
   if (tracing()) {
-    Trace(NameOf(index), "told " + ToString(complete.op()) + ": " + ringway::NameOf(complete.outcome.code) + " epoch " +
-                             ToString(complete.epoch()) + " of " + std::to_string(complete.contributors.size()));
+    Trace(NameOf(index), "reported " + ToString(complete.op()) + ": " + ringway::NameOf(complete.outcome.code) +
+                             " epoch " + ToString(complete.epoch()) + " of " +
+                             std::to_string(complete.contributors.size()));
   }
   if (op.name != complete.op())
-    checker_.Fail(NameOf(index) + ": operation " + ToString(op.name) + " told by another name");
+    checker_.Fail(NameOf(index) + ": operation " + ToString(op.name) + " reported by another name");
   const bool intact = InputIsAsStaged(index, op);
   if (!intact) checker_.Fail(NameOf(index) + ": its input was written to");
   if (complete.ok() && op.staged < op.input->size())
-    checker_.Fail(NameOf(index) + ": told success before its input was there");
+    checker_.Fail(NameOf(index) + ": reported success before its input was there");
   std::vector<std::uint64_t> next;
   for (std::uint32_t channel = 0; op.descriptor.kind == OpKind::kUpdateView && channel < kChannelsMax; ++channel) {
     next.push_back(NextSequence(index, channel));

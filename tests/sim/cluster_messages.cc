@@ -83,7 +83,7 @@ void Cluster::CancelMessage(std::uint32_t index, std::uint64_t token) {
 void Cluster::ReportMessage(std::uint32_t index, const agreement::Complete& complete) {
   Node& node = *nodes_[index];
   const auto found = node.messages.find(complete.token);
-  if (found == node.messages.end()) return checker_.Fail(NameOf(index) + ": told of a message that is not open");
+  if (found == node.messages.end()) return checker_.Fail(NameOf(index) + ": a message that is not open was reported");
   const OpenMessage message = found->second;
   node.messages.erase(found);
   if (complete.outcome.sequence == 0 &&
@@ -96,10 +96,10 @@ void Cluster::ReportMessage(std::uint32_t index, const agreement::Complete& comp
   }
   if (tracing()) {
     Trace(NameOf(index),
-          "told " + ToString(message.key) + ": " + ringway::NameOf(complete.outcome.code) + " " + complete.text);
+          "reported " + ToString(message.key) + ": " + ringway::NameOf(complete.outcome.code) + " " + complete.text);
   }
   if (complete.outcome.sequence != message.key.seq || complete.channel.value != message.key.channel)
-    checker_.Fail(NameOf(index) + ": " + ToString(message.key) + " told by another name");
+    checker_.Fail(NameOf(index) + ": " + ToString(message.key) + " reported by another name");
   RecordMessage(node, "outcome", message, &complete);
   const bool receives = !message.sends;
   if (message.sends && *message.memory != BytesOf(message.key, message.memory->size()))

@@ -32,7 +32,7 @@ std::string MessageChecker::OnReported(const MessageKey& key, PeerId at, Code co
   Ends& ends = ends_[key];
   std::optional<Code>& end = at == key.from ? ends.sender : ends.receiver;
   const std::string who = "peer " + ringway::ToString(at) + ", " + ToString(key) + ": ";
-  if (end) return who + "told twice";
+  if (end) return who + "reported twice";
   end = code;
   if (code != Code::kOk) return "";
   if (at == key.from && ends.receiver != Code::kOk) return who + "sent, and not received";
@@ -44,7 +44,7 @@ std::string MessageChecker::OnReported(const MessageKey& key, PeerId at, Code co
 std::string MessageChecker::WhyBroken(std::span<const PeerId> stayed) const {
   for (const auto& [key, ends] : ends_) {
     if (!Contains(stayed, key.from) || !Contains(stayed, key.to)) continue;
-    if (!ends.sender || !ends.receiver) return ToString(key) + ": one end was told nothing";
+    if (!ends.sender || !ends.receiver) return ToString(key) + ": one end got nothing";
     if (*ends.sender == *ends.receiver) continue;
     return ToString(key) + ": " + NameOf(*ends.sender) + " at the sender, " + NameOf(*ends.receiver) +
            " at the receiver";

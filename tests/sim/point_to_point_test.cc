@@ -243,7 +243,7 @@ TEST_F(PointToPointTest, WhoLeavesAfterItHasReceivedTellsItsSender) {
   cluster_->CutControl(0, 1);
   cluster_->Leave(1);
   ASSERT_TRUE(Finish({0}));
-  EXPECT_EQ(Count(Code::kOk), 1U) << "its sender was told something else";
+  EXPECT_EQ(Count(Code::kOk), 1U) << "its sender got something else";
 }
 
 TEST_F(PointToPointTest, WhoLeavesDoesNotWaitForWhatNobodySends) {

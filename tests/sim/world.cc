@@ -213,8 +213,8 @@ WorldReport World::Run() {
   report_.events = cluster_.events();
   for (std::uint32_t node = 0; node < cluster_.nodes(); ++node) {
     for (const auto& [op, outcome] : cluster_.OutcomesOf(node)) {
-      Count(std::string("told ") + ringway::NameOf(outcome.code));
-      if (outcome.retries > 0) Count("told after a retry");
+      Count(std::string("reported ") + ringway::NameOf(outcome.code));
+      if (outcome.retries > 0) Count("reported after a retry");
     }
     if (cluster_.Here(node) && cluster_.Joined(node) && !cluster_.StatusOf(node).shares.empty())
       Count("ended with unequal shares");

@@ -54,9 +54,9 @@ TEST(World, MeetsEveryFaultAndOutcome) {
   for (const std::string& fault : FaultKinds()) EXPECT_GT(counts["fault: " + fault], 0U) << fault;
   for (const char* outcome :
        {"ok", "cancelled", "mismatch", "evicted", "left", "buffer_modified", "peer_lost", "world_too_small"}) {
-    EXPECT_GT(counts[std::string("told ") + outcome], 0U) << outcome;
+    EXPECT_GT(counts[std::string("reported ") + outcome], 0U) << outcome;
   }
-  EXPECT_GT(counts["told after a retry"], 0U);
+  EXPECT_GT(counts["reported after a retry"], 0U);
   EXPECT_GT(counts["ended with unequal shares"], 10U);
 }
 

@@ -48,7 +48,7 @@ def listens():
 
 
 def probe(host, work):
-    """One host accepts connections until it is told that the other, who changes the network, is done."""
+    """One host accepts connections until the other, which changes the network, is done."""
     done = pathlib.Path(work, "done")
     if host == ECHO:
         with socket.create_server(("", PORT)) as server:

@@ -61,10 +61,10 @@ TEST_F(SessionMemoryTest, RegionThatFindsNoRoomFailsItsOperationsOnly) {
 
 // Else the later one would have the number of the first, and be reduced with the others' first.
 TEST_F(SessionMemoryTest, ChannelTakesNothingUntilTheTrainerKnowsItsRefusals) {
-  const auto send = [&](std::uint32_t slot, std::uint32_t channel, std::uint64_t told, std::uint32_t region = 1) {
+  const auto send = [&](std::uint32_t slot, std::uint32_t channel, std::uint64_t known, std::uint32_t region = 1) {
     auto submit = SubmitPacket(slot);
     submit.spec.channel = channel;
-    submit.refusals_told = told;
+    submit.refusals_told = known;
     submit.result_region = region;
     const std::size_t before = port_.submissions.size();
     Send(submit);

@@ -78,7 +78,7 @@ TEST_F(TrainerSessionTest, OperationRunsFromSubmitToDoorbell) {
   completion.outcome.sequence = 8;
   completion.text = std::string(1000, 'x');
   session_->Complete(completion);
-  EXPECT_TRUE(NothingToReceive()) << "told by the page; the doorbell waits for the batch";
+  EXPECT_TRUE(NothingToReceive()) << "reported by the page; the doorbell waits for the batch";
   EXPECT_EQ(page_->slots[3].state.load(), abi::SlotState::kDone);
   EXPECT_EQ(page_->slots[3].outcome.world_size, 2U);
   EXPECT_EQ(page_->slots[3].contributors[1], 9U);

@@ -185,7 +185,7 @@ TEST_F(ThreadedLaneTest, SendIntoALaneThatHasJustFailedIsLetGoOf) {
   Pass();
   auto payload = std::make_shared<std::vector<std::byte>>(Pattern(kPayloadBytesMax, 9));
   const std::weak_ptr<std::vector<std::byte>> alive = payload;
-  ASSERT_TRUE(lane_->idle()) << "nobody has told the owner yet";
+  ASSERT_TRUE(lane_->idle()) << "the owner does not know yet";
   EXPECT_FALSE(lane_->Send(Outbound(payload)));
   payload.reset();
   ASSERT_TRUE(RunUntil([&] { return sink_.closed.size() == 1; }));

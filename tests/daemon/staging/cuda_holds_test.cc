@@ -91,12 +91,12 @@ class CudaHoldsTest : public ::testing::Test {
     CopyJob job{.direction = Direction::kToDevice, .to = memory_ + to, .from = host_ + from, .bytes = bytes};
     job.context = outcome;
     job.report = [](void* context, std::size_t arrived, const Status& status) {
-      auto* const told = static_cast<Outcome*>(context);
+      auto* const reported = static_cast<Outcome*>(context);
       const bool is_over = !status.ok() || arrived > 0;
-      told->has_begun = true;
-      told->code = status.code;
-      told->is_over = is_over;
-      told->is_over.notify_all();
+      reported->has_begun = true;
+      reported->code = status.code;
+      reported->is_over = is_over;
+      reported->is_over.notify_all();
     };
     hold->Release(job);
   }

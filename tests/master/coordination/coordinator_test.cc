@@ -316,9 +316,9 @@ TEST_F(CoordinatorTest, WhoCannotReachAPeerThatIsNoMoreMustForgetIt) {
   message.mutable_dial_failed()->set_peer(peers_[1]);
   message.mutable_dial_failed()->set_other(kGone);
   Say(1, message);
-  const control::FromMaster* told = Last(1, &control::FromMaster::has_forget);
-  ASSERT_NE(told, nullptr);
-  EXPECT_EQ(told->forget().others(0), kGone);
+  const control::FromMaster* forget = Last(1, &control::FromMaster::has_forget);
+  ASSERT_NE(forget, nullptr);
+  EXPECT_EQ(forget->forget().others(0), kGone);
 }
 
 TEST_F(CoordinatorTest, UnreachableNewcomerLearnsWhoCannotReachItAndWhere) {

@@ -102,7 +102,7 @@ TEST_F(RestartTest, MembersThatComeBackKeepTheirViewAndNobodyIsDisturbed) {
   EXPECT_EQ(TheGroup().current().epoch(), before.epoch());
   EXPECT_EQ(TheGroup().current().members_size(), 3);
   EXPECT_EQ(Last(1, &control::FromMaster::has_abort), nullptr);
-  EXPECT_EQ(ViewOf(1).SerializeAsString(), before.SerializeAsString()) << "who missed it is told it again";
+  EXPECT_EQ(ViewOf(1).SerializeAsString(), before.SerializeAsString()) << "a member that missed it gets it again";
 }
 
 TEST_F(RestartTest, EpochsAndIdsOfAllLivesDiffer) {

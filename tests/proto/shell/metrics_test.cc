@@ -100,14 +100,14 @@ TEST(MetricsTest, DaemonTellsOfItselfItsGroupsAndItsPaths) {
 TEST(MetricsTest, ExamplesOfAlertsAndDashboardNameOnlyWhatThereIs) {
   const json master = {{"master", {{"journal", "ok"}}},
                        {"groups", json::array({{{"name", "g"}, {"epoch", "1.1"}, {"peers", json::array()}}})}};
-  const std::string told = Metrics(DaemonStatus()) + Metrics(master);
+  const std::string exported = Metrics(DaemonStatus()) + Metrics(master);
   for (const char* file : {"alerts.yml", "dashboard.json"}) {
     std::ifstream stream(std::string(RINGWAY_SOURCE_DIR "/deploy/monitoring/") + file);
     const std::string text(std::istreambuf_iterator<char>(stream), {});
     std::size_t names = 0;
     const std::regex name("(ringway_[a-z_]+?)(_bucket|_sum|_count)?(?![a-z_])");
     for (std::sregex_iterator found(text.begin(), text.end(), name), end; found != end; ++found, ++names) {
-      EXPECT_NE(told.find("# TYPE " + (*found)[1].str() + " "), std::string::npos) << file << " " << found->str();
+      EXPECT_NE(exported.find("# TYPE " + (*found)[1].str() + " "), std::string::npos) << file << " " << found->str();
     }
     EXPECT_GT(names, 8U) << file;
   }
