@@ -1,4 +1,4 @@
-// How much a test does: less with a sanitizer, which costs tenfold and looks for other faults than a test does, and
+// Scales what a test does: less with a sanitizer, which costs tenfold and looks for other faults than a test does, and
 // less on a slow machine (RINGWAY_TEST_EFFORT, a percentage that tests/run.sh measures).
 #pragma once
 
@@ -21,7 +21,7 @@ inline std::uint64_t AtEffort(std::uint64_t whole) {
   return std::max<std::uint64_t>(1, whole * static_cast<std::uint64_t>(percent) / 100);
 }
 
-// How many turns of a sweep of `whole` are made.
+// Returns how many turns of a sweep of `whole` are made.
 inline std::uint64_t TurnsOf(std::uint64_t whole) { return AtEffort(kSanitized ? (whole + 9) / 10 : whole); }
 
 }  // namespace ringway

@@ -1,6 +1,6 @@
-// What a segment costs agreement::Peer in the middle of a large group, by how many operations are open: its header, its
-// payload (4 KiB, so that the sum is small beside the bookkeeping), and the segment that it makes ready, given to a
-// lane.
+// Measures what a segment costs agreement::Peer in the middle of a large group, by how many operations are open: its
+// header, its payload (4 KiB, so that the sum is small beside the bookkeeping), and the segment that it makes ready,
+// given to a lane.
 //
 //   build/release/bin/peer_bench        64 peers in a ring, 128 lanes a pair
 #include <benchmark/benchmark.h>

@@ -1,7 +1,7 @@
-// What planning costs, and what it plans, for groups far larger than a group may be today: time by the cost model, not
-// by sockets. Prints four tables; takes no options. The world is made up but always the same: peers in 16 cities,
-// evenly; great circles at two thirds of the speed of light with a detour of a half; 1 Gbit/s up and down at each peer,
-// and no limit out of a city but those.
+// Measures what planning costs, and what it plans, for groups far larger than a group may be today: time by the cost
+// model, not by sockets. Prints four tables; takes no options. The world is made up but always the same: peers in 16
+// cities, evenly; great circles at two thirds of the speed of light with a detour of a half; 1 Gbit/s up and down at
+// each peer, and no limit out of a city but those.
 //
 //   flat   the whole matrix is known, and one ring goes through all peers
 //   sites  a matrix of one peer a city is ordered, and each city's peers follow each other on the ring: what remains
@@ -93,7 +93,7 @@ struct RingHop {
   double rate = 0;
 };
 
-// As the segment grid cuts the longest chunk.
+// Returns the segment size into which the grid cuts the longest chunk.
 double SegmentBytes(double chunk) { return std::min(chunk, std::clamp(chunk / 4, 16.0 * 1024, kSegmentBytesMax)); }
 
 // In each step a chunk's head moves on, or waits a chunk's time for its link: the longest walk around the ring, from
@@ -201,7 +201,7 @@ double RingSeconds(std::size_t peers, std::uint64_t bytes) {
   return RingWalkSeconds(HopsBySites(peers), chunk);
 }
 
-// Where one ring stops making sense: from how many peers on two levels are over 10% faster.
+// Prints where one ring stops making sense: from how many peers on two levels are over 10% faster.
 void PrintEnd(std::uint64_t bytes) {
   constexpr std::size_t kMost = 16'384;
   std::size_t peers = 2 * kCities.size();

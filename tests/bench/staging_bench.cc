@@ -66,7 +66,7 @@ class Pair {
     return job;
   }
   void Start(Direction direction) { Must(the_library->Start(Job(direction))); }
-  // By the default stream, which waits for it.
+  // Releases it through the default stream, which waits for it.
   void Release() {
     std::shared_ptr<Hold> hold;
     Must(the_library->HoldStream(0, nullptr, nullptr, host_, &hold));

@@ -112,7 +112,7 @@ class ChaosRun {
   }
 
  private:
-  // As who dialled, or accepted, logs it.
+  // Counts the lines that the diallers, or the acceptors, log.
   std::size_t RefusedForTheirEnd() const { return fleet_.LinesWith({"certificate has expired", "ended on"}); }
 
   void Poll() {
@@ -186,7 +186,7 @@ class ChaosRun {
     Poll();
   }
 
-  // What master and daemons hold without any trainer.
+  // Returns what master and daemons hold without any trainer.
   std::vector<Holdings> Idle() {
     std::vector<Holdings> out = {Fleet::HoldingsOf(fleet_.master())};
     for (std::size_t i = 0; i < kSeats; ++i) out.push_back(Fleet::HoldingsOf(fleet_.daemon(i)));

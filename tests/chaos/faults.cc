@@ -53,7 +53,7 @@ bool NeedsPeer(Fault fault) {
          fault == Fault::kEndCertificate;
 }
 
-// Nothing from or to the master, or neither.
+// Cuts what comes from the master, what goes to it, or both.
 std::vector<Fleet::PathFault> MasterPaths(std::uint64_t which) {
   const Fleet::PathFault from{.flow = {.from = e2e::Relay::kDialled}, .at_master = true};
   const Fleet::PathFault to{.flow = {.to = e2e::Relay::kDialled}, .at_master = true};
@@ -197,7 +197,7 @@ void Faults::Act(Wound* wound) {
   }
 }
 
-// What a process takes for granted.
+// Changes what a process takes for granted: its clock, its name server, its disk.
 void Faults::ActOnHost(Wound* wound) {
   const std::size_t seat = wound->victim;
   switch (wound->fault) {
@@ -229,7 +229,7 @@ bool Faults::EndsByItself(const Wound& wound, Clock::time_point now) {
   const bool daemon = wound.fault == Fault::kTerminateDaemon;
   e2e::Process& process = daemon ? fleet_.daemon(wound.victim) : fleet_.trainer(wound.victim);
   const std::optional<int> code = process.Exited();
-  // What it has begun may wait for a recovery, and that for the master.
+  // Its open operations may wait for a recovery, and that for the master.
   const auto patience = e2e::kPatience + std::chrono::milliseconds(options_.cut_off_max_ms);
   if (!code.has_value() && now < wound.until + patience) return false;
   if (!code.has_value()) troubles_.push_back(process.label() + " does not end though it was asked to");

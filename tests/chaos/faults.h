@@ -94,7 +94,7 @@ class Faults {
   };
 
   Fault Draw();
-  // Whether it can be struck on this host and by this build.
+  // Returns whether it can be struck on this host and by this build.
   bool IsPossibleHere(Fault fault) const;
   std::chrono::milliseconds DurationOf(Fault fault);
   std::optional<std::size_t> Victim(Fault fault);

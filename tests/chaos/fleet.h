@@ -62,18 +62,18 @@ class Fleet {
   void StartMaster();
   void StartDaemon(std::size_t seat);
   void StartTrainer(std::size_t seat);
-  // Also records the end of its membership, which it cannot do itself.
+  // Kills it and records the end of its membership, which it cannot do itself.
   void KillTrainer(std::size_t seat);
 
   bool has_host_faults() const { return options_.host_faults; }
-  // What the master, and the seat's daemon, see of the host.
+  // The surroundings that the master, and the seat's daemon, see.
   Surroundings& master_surroundings() { return *master_surrounded_; }
   Surroundings& surroundings(std::size_t seat) { return **seats_[seat].surrounded; }
   // Ends all connections between daemons and master.
   void CutMaster() { (void)master_relay_.Cut({}); }
   // The disk that holds the master's journal.
   SmallDisk& disk() { return disk_; }
-  // By which half of the daemons find the master, if it resolves anything.
+  // The name server by which half of the daemons find the master, if it resolves anything.
   NameServer& names() { return names_; }
   // A new certificate for the seat's daemon, which it reads at once, in place of the one that it has. REQUIRES: TLS;
   // the daemon is up.
@@ -83,9 +83,9 @@ class Fleet {
   void StartFlood(std::size_t seat);
   void EndFlood(std::size_t seat) { seats_[seat].flooder.reset(); }
 
-  // Whether the seat's daemon listens.
+  // Returns whether the seat's daemon listens.
   bool IsUp(std::size_t seat) const { return seats_[seat].aimed; }
-  // Whether a fault of this flow is struck at the seat's relay: with TLS at one end alone.
+  // Returns whether a fault of this flow is struck at the seat's relay: with TLS at one end alone.
   bool IsStruckAt(std::size_t seat, const e2e::Flow& flow) const {
     const std::uint64_t peer = flow.to != 0 ? flow.to : flow.from;
     return !options_.tls || peer == 0 || peer == seats_[seat].peer;
@@ -105,7 +105,8 @@ class Fleet {
   // Points relays at started daemons, and returns the trainers' new records, each once.
   std::vector<Record> Poll();
 
-  // Where the histories of all trainers are (tests/history); EndHistory: nothing follows, and nobody was lost since.
+  // Returns where the histories of all trainers are (tests/history). EndHistory: nothing follows, and nobody was lost
+  // since.
   std::string histories() const { return directory_ / "histories"; }
   void EndHistory() const { history_->Write("over", {}); }
 

@@ -1,5 +1,5 @@
-// What a chaos run changes around its processes: the wall clock and the resolution of names that a process sees, the
-// disk of the master's journal, and the name server of the host.
+// Changes the surroundings of a chaos run's processes: the wall clock and the resolution of names that a process sees,
+// the disk of the master's journal, and the name server of the host.
 //
 // One thread.
 #pragma once

@@ -22,7 +22,7 @@ constexpr std::uint8_t kTypeA = 1;
 constexpr std::array<std::uint8_t, 16> kLoopback = {0xC0, kHeaderBytes,  // the name that was asked for
                                                     0,    kTypeA,       0, 1, 0, 0, 0, 0, 0, 4, 127, 0, 0, 1};
 
-// Where the only question of a query ends; 0 if there is none.
+// Returns where the only question of a query ends; 0 if there is none.
 std::size_t EndOfQuestion(const Packet& query) {
   if (query.size() < kHeaderBytes || query[4] != 0 || query[5] != 1) return 0;
   std::size_t at = kHeaderBytes;

@@ -40,7 +40,8 @@ Function* Next(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
-// Whether somebody can set the clock: all but those that count from the start of the machine, a process or a thread.
+// Returns whether somebody can set the clock: all but those that count from the start of the machine, a process or a
+// thread.
 bool IsWallClock(clockid_t clock) {
   constexpr std::array<clockid_t, 6> kOthers = {CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW,      CLOCK_MONOTONIC_COARSE,
                                                 CLOCK_BOOTTIME,  CLOCK_PROCESS_CPUTIME_ID, CLOCK_THREAD_CPUTIME_ID};

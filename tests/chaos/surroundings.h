@@ -1,6 +1,6 @@
-// What a process of the chaos run takes for granted and the run changes under it: the wall clock and the resolution of
-// names. A file that the run and the process map; libringway_chaos_surroundings, which the process is started with
-// (LD_PRELOAD), reads it in place of the C library's own answers.
+// Two things that a process of the chaos run takes for granted and the run changes under it: the wall clock and the
+// resolution of names. They are in a file that the run and the process map; libringway_chaos_surroundings, which the
+// process is started with (LD_PRELOAD), reads it in place of the C library's own answers.
 #pragma once
 
 #include <atomic>

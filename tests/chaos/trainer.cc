@@ -79,8 +79,8 @@ class Journal {
   int fd_;
 };
 
-// Where an operation's input and result are. Memory of all kinds: any of a session's, of a device where the process has
-// one, in place or not.
+// Memory of an operation's input and result, of all kinds: any of a session's, of a device where the process has one,
+// in place or not.
 class Place {
  public:
   Error Allocate(Session& session) {
@@ -259,7 +259,7 @@ class Membership {
       }
       works.push_back(std::move(*work));
     }
-    // Also of those before one that could not be submitted: they may have been committed.
+    // Operations before one that could not be submitted are awaited, too: they may have been committed.
     for (std::uint32_t i = 0; i < works.size(); ++i) {
       const Error outcome = Finish(i, ops[i], &works[i]);
       if (IsEndOfMembership(outcome.code())) over = outcome;

@@ -60,7 +60,7 @@ class DeviceTest : public ::testing::Test {
   }
   void TearDown() override { device().Reset(); }
 
-  // With a session that rejoins.
+  // Joins with a session that rejoins.
   void JoinAgain() {
     JoinOptions options = testing::OptionsFor(daemon_);
     options.reconnect = seconds(30);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kThreads = 4;
 
-// In a process that has not asked yet.
+// Returns whether all threads find the library, in a process that has not asked yet.
 bool AllFindIt() {
   ::setenv("RINGWAY_DEVICE_LIBRARY", RINGWAY_TEST_DEVICE_PATH, 1);
   std::atomic<int> found = 0;

@@ -116,7 +116,7 @@ TEST_F(DeviceStreamTest, TwoStreamsWaitForOneResult) {
   EXPECT_EQ(memory.begin()[0], 4);
 }
 
-// As in a synchronous copy behind the stream's work, which keeps all others out of the driver.
+// A synchronous copy behind the stream's work keeps all others out of the driver so.
 TEST_F(DeviceStreamTest, ResultReachesAStreamWhoseWaiterHasTheDriver) {
   daemon_.SetHolds(true);
   TestStream stream;

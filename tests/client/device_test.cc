@@ -36,7 +36,7 @@ TEST_F(DeviceTest, PartsOfAnAllocationInPlaceAndMixedWithHostMemory) {
   auto expected = Pattern(10'000, 3);
   for (std::size_t i = 1000; i < 1077; ++i) ++expected[i];
   EXPECT_EQ(memory.Copy(), expected);
-  // To the host, to a Buffer, from the host, from a Buffer.
+  // Results go to the host and to a Buffer, inputs come from the host and from a Buffer.
   std::vector<std::uint8_t> host(100);
   ASSERT_TRUE(Reduce(memory.data(), host.data(), 100).ok());
   EXPECT_EQ(host, Pattern(100, 4));

@@ -172,7 +172,7 @@ void FakeDaemon::Loop() {
   while (!stopping_) {
     pollfd inputs[] = {{wake_, POLLIN, 0}, {connection_ < 0 ? listener_ : connection_, POLLIN, 0}};
     if (poll(inputs, 2, -1) < 0) continue;
-    // What the client has sent before a test asks for something is read before that is done.
+    // Everything that the client sent before a test asks for something is read before that is done.
     if (inputs[1].revents != 0) {
       connection_ < 0 ? AcceptOne() : ReadOne();
     } else if ((inputs[0].revents & POLLIN) != 0) {

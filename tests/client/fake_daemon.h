@@ -23,7 +23,7 @@ namespace ringway::testing {
 
 class FakeDaemon {
  public:
-  // What operations say they were computed with that asked for nothing.
+  // The algorithm that is reported for operations that asked for none.
   static constexpr Algorithm kPlansChoice = Algorithm::kDirect;
 
   struct Behaviour {
@@ -41,7 +41,7 @@ class FakeDaemon {
     std::uint32_t regions_mib_max = 0;
   };
 
-  // What happened so far. Guarded: read it through Look or WaitUntil.
+  // The events so far. Guarded: read it through Look or WaitUntil.
   struct Seen {
     std::vector<abi::Submit> submits;
     std::vector<std::uint64_t> progress;  // staged_bytes at each Progress packet
@@ -80,7 +80,7 @@ class FakeDaemon {
 
   void SetJoin(Code code, bool answers = true);
 
-  // What the next results and memberships say. The first member is peer 77, the next of this daemon 78, and so on.
+  // Sets what the next results and memberships say. The first member is peer 77, the next of this daemon 78, and so on.
   void SetWorld(std::uint64_t epoch, std::uint32_t rank, std::uint32_t world_size);
 
  private:

@@ -24,7 +24,7 @@ class RegionPoolTest : public testing::Test {
     EXPECT_TRUE(memory.ok()) << memory.error().text();
     return memory.ok() ? pool_.Add(pool_.ReserveId(), std::move(memory.value())) : nullptr;
   }
-  // As an operation with an input and a result of so many bytes.
+  // Takes and returns regions as an operation with an input and a result of so many bytes.
   void Operate(std::size_t bytes) {
     Region* const input = Take(bytes);
     Region* const result = Take(bytes);

@@ -186,7 +186,7 @@ TEST(SessionTest, EndedGivesItsReasonToLaterSends) {
   EXPECT_EQ(result.error().text(), "the others went on");
 }
 
-// What a forked child finds; its exit status names the first wrong answer.
+// Tries the calls in a forked child; its exit status names the first wrong answer.
 int ProbeInChild(Session* session, Work* work, Buffer* buffer) {
   float value = 0;
   if (session->AllReduce(&value, &value, 1, DType::kF32, ReduceOp::kSum).error().code() != Code::kForked) return 1;

@@ -123,7 +123,7 @@ class Device final : public TestDevice {
     const std::lock_guard<std::mutex> lock(driver_);
     --drivers_queue_;
   }
-  // Whether a stream may wait.
+  // Returns Ok if a stream may wait.
   Status MayHold() {
     EnterDriver();
     const Lock lock(mutex_);
@@ -443,7 +443,7 @@ extern "C" __attribute__((visibility("default"))) ringway::device::Library* Ring
   return version == ringway::device::kLibraryVersion ? &ringway::testing::TestDevice::Get() : nullptr;
 }
 
-// For tests in Python, which have the same library by ctypes.
+// Tests in Python use the same library by ctypes.
 extern "C" __attribute__((visibility("default"))) void* RingwayTestDeviceAllocate(std::int32_t device,
                                                                                   std::size_t bytes) {
   void* memory = nullptr;

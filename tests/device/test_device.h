@@ -46,12 +46,12 @@ class TestDevice : public device::Library {
   virtual void Reset() = 0;
   // The device is lost: all that runs or comes fails, until Reset.
   virtual void Lose() = 0;
-  // What a synchronous copy behind the stream's work does: keeps the driver until that is done.
+  // Keeps the driver until the stream's work is done, as a synchronous copy behind it does.
   virtual void SynchronizeInDriver(TestStream* stream) = 0;
   virtual bool IsDriverKept() const = 0;  // by that
   virtual int drivers_queue() const = 0;  // threads that are to be let in
 
-  // What kernels do: device memory seen by its own device. REQUIRES: `memory` is of Allocate.
+  // Returns the device memory as its own device, and so a kernel, sees it. REQUIRES: `memory` is of Allocate.
   virtual std::byte* Contents(void* memory) = 0;
   virtual std::size_t pinned_bytes() const = 0;
 };

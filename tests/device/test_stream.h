@@ -28,7 +28,7 @@ class Gate {
   bool is_open_ = false;
 };
 
-// In order, on a thread of its own.
+// Runs its work in order, on a thread of its own.
 class TestStream {
  public:
   TestStream();

@@ -1,4 +1,4 @@
-// What ranks must agree on: descriptors, cancellation, time.
+// Ranks must agree on descriptors, on cancellation and on time.
 #include <gtest/gtest.h>
 
 #include <algorithm>

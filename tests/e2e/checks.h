@@ -1,4 +1,4 @@
-// What several end-to-end tests expect alike: of a group that loses one, of a group that works, of ranks that disagree.
+// Checks that several end-to-end tests share: of a group that loses one, of a group that works, of ranks that disagree.
 //
 // Failures are reported to GoogleTest. Threads: one, as the cluster's.
 #pragma once

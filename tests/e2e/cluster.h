@@ -20,7 +20,7 @@ namespace ringway::e2e {
 using Sessions = std::vector<std::unique_ptr<Session>>;
 using Outcome = Expected<OpResult>;
 
-// What the environment says (RINGWAY_TEST_DATA_THREADS), so that whole tests can be run with any; else 0.
+// Returns what the environment says (RINGWAY_TEST_DATA_THREADS), so that whole tests can be run with any; else 0.
 int DataThreads();
 // Likewise (RINGWAY_TEST_TLS); else false.
 bool Tls();
@@ -37,7 +37,7 @@ struct ClusterOptions {
   bool tls = Tls();  // certificates for all: the master m, daemons by their labels, the operator op
 };
 
-// Where a daemon runs. `wrapper`: a command that runs the command after it.
+// The place where a daemon runs. `wrapper` is a command that runs the command after it.
 struct Place {
   std::string host;
   std::vector<std::string> wrapper = {};
@@ -78,7 +78,7 @@ class Cluster {
   // The options of who has the certificate `name`; none without TLS.
   std::vector<std::string> TlsOptionsOf(const std::string& name) const;
 
-  // What ringwayctl prints. An empty object if it fails.
+  // Returns what ringwayctl prints; an empty object if it fails.
   nlohmann::json MasterStatus() const;
   nlohmann::json DaemonStatus(std::size_t index) const;
   bool MasterConnected(std::size_t index) const {
@@ -100,7 +100,7 @@ class Cluster {
   std::vector<std::unique_ptr<Process>> daemons_;
 };
 
-// Where an operation's input and output are.
+// The kind of memory of an operation's input and output.
 enum class Memory { kHeap, kHeapInPlace, kBuffer, kBufferInPlace, kUnaligned, kDevice, kDeviceInPlace };
 
 struct RoundOptions {
@@ -138,7 +138,7 @@ class Round {
     std::optional<bench::Memory> device_in, device_out;
     std::byte* input = nullptr;
     std::byte* output = nullptr;
-    // Where the host writes and reads them.
+    // The host writes and reads them here.
     std::byte* host_input = nullptr;
     std::byte* host_output = nullptr;
   };

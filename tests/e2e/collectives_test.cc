@@ -109,7 +109,7 @@ TEST_F(CollectivesTest, WrongCallsAreRefusedByNameAndSubmitNothing) {
   ExpectWorks(ranks_);
 }
 
-// What lies outside the rank's part stays as it was in memory that is not a Buffer's.
+// Elements outside the rank's part stay as they were in memory that is not a Buffer's.
 TEST_F(CollectivesTest, ReduceScatterWritesItsPartAlone) {
   constexpr std::size_t kCount = 10;  // parts of 4, 4 and 2
   std::vector<std::vector<float>> outputs(kThree, std::vector<float>(kCount, -1.0f));

@@ -150,7 +150,7 @@ TEST(DoctorTest, HealthyClusterHasNothingSerious) {
   EXPECT_THAT(daemon_alone.WhatOf("master"), HasSubstr("takes certificates"));
 }
 
-// What doctor asks of a master is no news for those who watch its log.
+// Questions of doctor leave no warnings in the master's log.
 TEST(DoctorTest, LookingAlarmsNobody) {
   for (const bool tls : {false, true}) {
     Cluster cluster({.daemons = 1, .tls = tls});

@@ -29,7 +29,7 @@ class Flood {
 
  private:
   void Run();
-  // What the number-th connection says first.
+  // Returns what the number-th connection says first.
   std::string Words(std::size_t number) const;
 
   const std::string address_, group_;

@@ -38,7 +38,7 @@ TEST_F(Gpu, LossOfAPeerIsRetried) {
   EXPECT_EQ(round.Check().world_size, 2U);
 }
 
-// What three ranks have on the GPU.
+// The memory that three ranks have on the GPU.
 class Vectors {
  public:
   explicit Vectors(std::size_t count) : count_(count), memory_(3) {

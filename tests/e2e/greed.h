@@ -1,5 +1,5 @@
-// What a user can do to the other users of a daemon. Each step goes on until the daemon refuses, and expects that it
-// does; what was taken is held until the end of the object.
+// Acts as a user who takes from the other users of a daemon what it can. Each step goes on until the daemon refuses,
+// and expects that it does; what was taken is held until the end of the object.
 //
 // Threads: one.
 #pragma once

@@ -1,4 +1,4 @@
-// What --help and the READMEs' tables say of the options.
+// --help and the READMEs' tables say the same of the options.
 #include <gtest/gtest.h>
 
 #include <algorithm>

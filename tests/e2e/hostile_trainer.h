@@ -38,9 +38,9 @@ class HostileTrainer {
 
   // Throws away what comes until the connection ends. The code of the last Ended, if there was one.
   std::optional<Code> WaitForEnd();
-  // Whether a packet of this type comes before the connection ends; those before it are thrown away.
+  // Returns whether a packet of this type comes before the connection ends; those before it are thrown away.
   [[nodiscard]] bool WaitFor(abi::PacketType type) { return Receive(type).has_value(); }
-  // Whether the slot is done within the patience, and its code.
+  // Returns the slot's code if it is done within the patience.
   std::optional<Code> WaitForSlot(std::uint32_t slot);
 
   // The next packet as it came; empty at the end.

@@ -26,7 +26,7 @@ using local::SubmitPacket;
 constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kRegionElements = kHostileRegionBytes / sizeof(float);
 
-// What a member says, and a name for it.
+// A false packet of a member, and a name for it.
 struct Lie {
   const char* name;
   std::function<void(HostileTrainer&)> tell;
@@ -247,7 +247,7 @@ TEST_F(HostileTrainerTest, ScribbledPageIsHeldToTheDaemonsOwnBook) {
   const auto scribbler = Member();
   Reduce([&] {
     scribbler->Send(OpenSubmission(7));
-    // What the daemon wrote down does not shrink, and ends where the input does.
+    // The staged bytes that the daemon noted do not shrink, and end where the input does.
     for (const std::uint64_t staged : {std::uint64_t{4}, std::uint64_t{1000}, std::uint64_t{0}, kHuge}) {
       for (abi::Slot& slot : scribbler->page().slots) {
         slot.state.store(static_cast<abi::SlotState>(0xA5A5A5A5), std::memory_order_relaxed);

@@ -129,7 +129,7 @@ TEST(Loss, GroupThatFailsOnLossTellsAllSurvivors) {
   struck.SubmitOn(2);
   cluster.daemon(1).Kill();
   struck.CheckFailure(Code::kPeerLost);
-  // What is submitted after everybody knows runs in the smaller group.
+  // Operations that are submitted after everybody knows run in the smaller group.
   const Sessions rest = Without(std::move(ranks), 1);
   ExpectWorks(rest);
 }

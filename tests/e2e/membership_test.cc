@@ -55,7 +55,7 @@ void AdmitSecond(Sessions* ranks, const JoinOptions& options) {
   ExpectWorld(*ranks, 2);
 }
 
-// What the daemon had begun it finishes with the inputs as they were, and writes nothing of it to the trainer any more.
+// The daemon finishes what it had begun with the inputs as they were, and writes nothing of it to the trainer any more.
 TEST(Membership, MemoryIsTheTrainersAgainAfterAnAbort) {
   constexpr std::size_t kCount = 1 << 20;
   Cluster cluster({.daemons = 2});

@@ -22,7 +22,7 @@ class NetworkNamespace {
   NetworkNamespace(const NetworkNamespace&) = delete;
   NetworkNamespace& operator=(const NetworkNamespace&) = delete;
 
-  // Why there is none; empty if there is.
+  // Returns why there is no namespace; "" if there is one.
   const std::string& error() const { return error_; }
   const std::string& host_outside() const { return outside_; }
   const std::string& host_inside() const { return inside_; }

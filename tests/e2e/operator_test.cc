@@ -1,4 +1,4 @@
-// What an operator does to a daemon that runs: takes it out of service, changes its limit.
+// An operator takes a running daemon out of service, and changes its limit.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -32,7 +32,7 @@ bool IsReadable(int fd, int timeout_ms) {
   return ::poll(&waited, 1, timeout_ms) == 1;
 }
 
-// In the child: changing the user clears the signal at the parent's death, so that comes last.
+// Runs in the child. Changing the user clears the signal at the parent's death, so that comes last.
 bool Become(uid_t id, pid_t parent) {
   return ::setgroups(0, nullptr) == 0 && ::setresgid(id, id, id) == 0 && ::setresuid(id, id, id) == 0 &&
          ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == parent;
@@ -63,7 +63,7 @@ OtherUser::OtherUser(uid_t id, const std::function<void(const Child&)>& work) {
   stop_ = std::move(stop.write);
 }
 
-// Not by closing the pipe: users that were started later have it, too.
+// Writes to the pipe instead of closing it: users that were started later have it open, too.
 void OtherUser::Stop() const { EXPECT_EQ(::write(stop_.get(), "s", 1), 1); }
 
 OtherUser::~OtherUser() {

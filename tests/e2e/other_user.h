@@ -15,13 +15,13 @@ namespace ringway::e2e {
 
 class OtherUser {
  public:
-  // What the child's work sees.
+  // The child as its work sees it.
   class Child {
    public:
     Child(int ready, int stop) : ready_(ready), stop_(stop) {}
     // Lets WaitUntilReady go on.
     void Ready() const;
-    // Whether Stop has been called.
+    // Returns whether Stop has been called.
     bool Stopped() const;
 
    private:

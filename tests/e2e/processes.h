@@ -62,7 +62,7 @@ class Process {
   // The value of `key=` on the first line of stderr with this event; "" if there is none yet.
   std::string Logged(const std::string& event, const std::string& key) const;
 
-  // For leaks: what the kernel knows about it.
+  // Resources of the process as the kernel counts them, to find leaks.
   std::size_t OpenDescriptors() const;
   std::size_t MappedRegions() const;  // mappings of memfds
 

@@ -1,4 +1,4 @@
-// What healthy groups compute: every type, every size, every kind of memory.
+// Healthy groups compute every type, every size, every kind of memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -206,8 +206,8 @@ TEST(Reduce, GroupOfOneGetsItsInput) {
   }
 }
 
-// What `rounds` operations with the same inputs have delivered, less what was contributed: the largest error, relative
-// to the largest sum.
+// Returns the largest error, relative to the largest sum, of what `rounds` operations with the same inputs delivered in
+// all.
 double DriftOf(const Sessions& ranks, int rounds, const std::string& name) {
   constexpr std::size_t kCount = 20'000;
   std::vector<double> error(kCount);
@@ -256,7 +256,7 @@ TEST(Reduce, ErrorFeedbackKeepsTheErrorOfManyOperationsThatOfOne) {
   EXPECT_EQ(refused({.codec = Codec::kInt8, .error_feedback = "gradient"}, ReduceOp::kMax).code(), Code::kNotSupported);
 }
 
-// What all ranks make of `value` on each of them, in every element.
+// The result of `value` on each rank, in every element.
 struct Reduced {
   float value = 0;
   float error_bound = 0;

@@ -21,7 +21,7 @@
 
 namespace ringway::e2e {
 
-// What is done to flows; the relay's, read by all its connections.
+// The faults of flows. They are the relay's; all its connections read them.
 struct RelayRules {
   struct Slowed {
     Flow flow;
@@ -77,8 +77,7 @@ class RelayConnection : public std::enable_shared_from_this<RelayConnection> {
   };
 
   void ReadHello(const asio::ip::tcp::endpoint& target);
-  // Whether the first frame is whole, or certain to be none that we know.
-  // Its peers are not to be known.
+  // Marks the connection's peers as unknown.
   void Hide(const asio::ip::tcp::endpoint& target);
   bool KnowsHello();
   void Connect(const asio::ip::tcp::endpoint& target);

@@ -56,7 +56,7 @@ class RelayTest : public testing::Test {
     return {std::move(dialler), acceptor_.accept(), frame};
   }
 
-  // As Open, and the hello has been read at the target.
+  // Does what Open does, and waits until the hello has been read at the target.
   Ends Opened(bool control = false) {
     Ends ends = Open(control);
     EXPECT_EQ(Read(ends.target, ends.hello.size()), ends.hello);

@@ -31,7 +31,7 @@ class SilentPort {
     EXPECT_EQ(::listen(listener.get(), 0), 0);
     for (int i = 0; i < 10 && Answers(); ++i) continue;
   }
-  // Whether one more connection stands; it is kept.
+  // Returns whether one more connection stands; it is kept.
   bool Answers() {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     sockets_.emplace_back(fd);
@@ -82,7 +82,7 @@ TEST_F(ResolveTest, AddressWithoutAnAnswerLeavesTimeForTheNext) {
   EXPECT_NE(asked.out.find("term 1"), std::string::npos) << asked.out;
 }
 
-// As Debian's installer names the host itself.
+// Debian's installer gives the host's own name such an address.
 TEST_F(ResolveTest, MasterThatOthersAreToReachRefusesANameOfTheLoopbackInterface) {
   Say({"127.0.1.1"});
   const std::vector<std::string> master = {RINGWAY_MASTER, "--journal", "none", "--listen", "the-master:0"};

@@ -265,7 +265,7 @@ TEST_F(RootedTest, DeathOfTheRootIsAnErrorOnAllAndTheNextRootIsKnown) {
   CheckScatter({.root = 1, .count = 1000});
 }
 
-// What was laid out for three is no input of two.
+// An input that was laid out for three ranks does not fit two.
 TEST_F(RootedTest, PartsForALargerWorldAreAnErrorOnAll) {
   Kill(2);
   std::vector<Values> in(kPeers, Values(300)), out(kPeers, Values(300));

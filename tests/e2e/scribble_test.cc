@@ -86,7 +86,7 @@ class Scribbles : public testing::Test {
     if (!other.ok() || !outcomes[2].ok()) return Error(Code::kInternal, "an innocent rank was not served");
     EXPECT_EQ(other.value().contributors, outcomes[2].value().contributors);
     EXPECT_TRUE(std::memcmp(memory_[0].output.data(), memory_[2].output.data(), kScribbledBytes) == 0);
-    // Where one of the others was complete before, that result is everybody's, with what was read of the scribbler.
+    // If one of the others was complete before, all have that result, with what was read of the scribbler.
     EXPECT_GE(other.value().world_size, outcomes[kScribbler].ok() ? 3u : 2u);
     if (other.value().world_size == 2) {
       const float* const sum = memory_[0].output.as<float>();
@@ -145,7 +145,7 @@ TEST_F(Scribbles, TrainerThatWritesToItsInputFailsOrAllGetTheSameBytes) {
   ExpectWorks(ranks_);
 }
 
-// What was there is back before anybody looks, mostly: nothing can be proven, and yet it must not cost many lanes.
+// The old bytes are mostly back before anybody looks: nothing can be proven, and yet it must not cost many lanes.
 TEST_F(Scribbles, TrainerThatWritesBackWhatWasThereClosesFewLanes) {
   Outcome outcome = ScribbledRound(memory_[kScribbler].output, Manner::kAndBack);
   for (int round = 1; round < (kSanitized ? 3 : 10) && outcome.ok(); ++round) {

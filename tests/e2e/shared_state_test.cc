@@ -31,7 +31,7 @@ Bytes Content(std::uint32_t seed, std::size_t size) {
   return content;
 }
 
-// What one rank has.
+// The state that one rank holds.
 struct Holding {
   std::vector<Bytes> tensors;
   StateOptions options = {};

@@ -33,12 +33,13 @@ class ShortestTest : public testing::Test {
     return Eventually([&] { return StepOf(trainer) >= from + kMany; });
   }
 
-  // Whether this daemon's trainer has submitted an operation that has waited for a while for the peer, among others.
+  // Returns whether this daemon's trainer has submitted an operation that has waited for a while for the peer, among
+  // others.
   bool WaitsFor(std::size_t daemon, const std::string& name) const {
     return cluster_.DaemonStatus(daemon)["groups"][0].value("waits", "").find(name) != std::string::npos;
   }
 
-  // What it says at its end, and no other than success.
+  // Returns the last line of a trainer, and expects success.
   static std::string EndOf(Process& trainer) {
     EXPECT_EQ(trainer.Wait(), 0) << trainer.Err();
     const std::string out = trainer.Out();

@@ -23,9 +23,9 @@ class SiegeTest : public ::testing::Test {
 
   // The good trainers reduce; the sum is exact and none is missing. `meanwhile` runs when all but one have submitted.
   void Reduce(const std::function<void()>& meanwhile = {});
-  // What each program holds, master first.
+  // Returns the number of descriptors that each program holds, master first.
   std::vector<std::size_t> Descriptors();
-  // Whether no program holds more descriptors than then. Fewer are no leak: one may just have been closing.
+  // Returns whether no program holds more descriptors than then. Fewer are no leak: one may just have been closing.
   bool Freed(const std::vector<std::size_t>& before);
 
   Cluster cluster_;

@@ -1,4 +1,4 @@
-// Somebody at a program's port who speaks TLS, or something like it, with whatever a test gives him.
+// A client at a program's port that speaks TLS, or something like it, with whatever certificates a test chooses.
 //
 // Threads: one. Blocking, within the patience.
 #pragma once
@@ -25,10 +25,10 @@ class TlsClient {
   // "HOST:PORT", numeric.
   TlsClient(const std::string& address, const TlsClientOptions& options);
 
-  // Whether the handshake was finished at this end; the other may still refuse.
+  // Returns whether the handshake was finished at this end; the other may still refuse.
   bool shook() const { return shook_; }
   void Say(const google::protobuf::MessageLite& message);
-  // What comes until the connection ends, or the first whole frame is there.
+  // Returns the bytes that come until the connection ends, or the first whole frame is there.
   std::string Hear();
   // The first frame as a message; false if none came.
   template <typename Message>

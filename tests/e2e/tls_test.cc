@@ -40,7 +40,7 @@ class TlsTest : public SiegeTest {
   std::vector<std::string> Ports() { return {cluster_.master_address(), PortOf(0)}; }
   std::uint64_t IdOf(std::size_t index) const { return good_[index]->peer_id(); }
 
-  // What a port answers to a hello, a status request, or whatever opens a conversation there.
+  // Returns what a port answers to a hello, a status request, or whatever opens a conversation there.
   static std::string Converse(const std::string& port, bool is_master, const TlsClientOptions& options) {
     TlsClient client(port, options);
     if (is_master) {

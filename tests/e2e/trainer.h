@@ -1,4 +1,4 @@
-// What tests and their trainer process (trainer.cc) have agreed on.
+// Constants that tests share with their trainer process (trainer.cc).
 #pragma once
 
 #include <cstddef>

@@ -28,7 +28,7 @@ class TwoUsersTest : public testing::Test {
     cluster_ = std::make_unique<Cluster>(ClusterOptions{});
     ASSERT_EQ(::chmod(cluster_->directory().path().c_str(), 0755), 0);
   }
-  // As a user whom everybody else would starve: joins, reduces and leaves, twice.
+  // Joins, reduces and leaves, twice, as a user whom everybody else would starve.
   void WorkOn() {
     OtherUser modest(kModest, [this](const OtherUser::Child&) {
       for (int i = 0; i < 2; ++i) {

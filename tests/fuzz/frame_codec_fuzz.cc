@@ -77,7 +77,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   }
   const std::string summed = Summed(fed);
   RoundTripAll(std::as_bytes(std::span(summed)));
-  // Where Feed refused, it may have kept frames of the last piece to itself.
+  // If Feed refused, it may have withheld frames of the last piece.
   const std::vector<std::string> plain = PlainFrames(fed);
   REQUIRE(frames.size() <= plain.size());
   for (std::size_t i = 0; i < frames.size(); ++i) REQUIRE(frames[i] == plain[i]);

@@ -1,4 +1,4 @@
-// What a fuzz target reads its input as: numbers and byte strings from the front, zeros once it is used up.
+// The input of a fuzz target, read as numbers and byte strings from the front; zeros once it is used up.
 //
 // libFuzzer's FuzzedDataProvider would do, but only clang has it, and the corpora are replayed under g++ too.
 // REQUIRE aborts, in every build: libFuzzer and the replay both take that as the finding. Threads: one.
@@ -52,5 +52,5 @@ class Input {
 
 }  // namespace ringway::fuzz
 
-// What libFuzzer and replay_main.cc call, once an input.
+// libFuzzer and replay_main.cc call this once for each input.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

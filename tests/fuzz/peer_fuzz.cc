@@ -28,7 +28,7 @@ constexpr int kStepsMax = 400;
 constexpr std::uint64_t kElements = 96;
 constexpr std::uint32_t kSegmentBytes = 64;
 
-// What the trainer gave: freed when the peer lets go of it, so that a late write is seen.
+// The trainer's memory. It is freed when the peer releases it, so that a late write is seen.
 struct Buffers {
   std::vector<float> input = std::vector<float>(kElements, 1.0F);
   std::vector<float> result = std::vector<float>(kElements);

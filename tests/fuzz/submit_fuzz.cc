@@ -19,7 +19,7 @@ bool Inside(std::uint64_t offset, std::uint64_t bytes, std::uint64_t region_byte
          region_bytes - offset >= bytes;
 }
 
-// What is sent lies in the input; the parts are as many as the packet says.
+// The sent ranges lie in the input, and there are as many parts as the packet says.
 void CheckLayout(const abi::Submit& submit, const SubmitVerdict& verdict) {
   REQUIRE((verdict.layout != nullptr) == HasCounts(submit.spec.kind));
   if (verdict.layout == nullptr) return;

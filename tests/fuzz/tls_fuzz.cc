@@ -47,7 +47,7 @@ class Below final : public net::Stream {
   net::StreamPeer peer() const override { return {}; }
   net::StreamPath& path() override { std::abort(); }
   std::unique_ptr<net::StreamPath> SharePath() const override { return nullptr; }
-  // What may be read now.
+  // The number of bytes that may be read now.
   std::size_t allowed = 0;
 
  private:
@@ -115,7 +115,7 @@ class End {
   }
   const Identity* identity() const { return stream_->identity(); }
   const std::string& read() const { return read_; }
-  // Also what may have left before an error.
+  // Returns all bytes that were sent, or may have been before an error.
   std::string sent() const { return written_ + pending_; }
 
  private:

@@ -259,7 +259,7 @@ class World {
     if (session_->open() && !port_.open.contains(submit.slot)) ++refusals_.at(submit.spec.channel);
   }
 
-  // With counts that fit, mostly.
+  // Sends it with counts that mostly fit.
   void SendCounted(abi::Submit submit) {
     std::vector<abi::RankCounts> counts(submit.spec.world_size);
     if (!counts.empty()) {

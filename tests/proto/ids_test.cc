@@ -8,7 +8,7 @@
 namespace ringway {
 namespace {
 
-// What must not compile: numbers of one kind where another is asked for.
+// Numbers of one kind must not compile where another is asked for.
 static_assert(!std::is_convertible_v<Rank, std::uint32_t> && !std::is_convertible_v<std::uint32_t, Rank>);
 static_assert(!std::is_convertible_v<PeerId, DaemonId> && !std::is_constructible_v<PeerId, DaemonId>);
 static_assert(!std::equality_comparable_with<PeerId, DaemonId> && !std::equality_comparable_with<Rank, LaneId>);

@@ -111,8 +111,8 @@ TEST(TypesTest, NumbersOutOfRangeHaveNoName) {
   EXPECT_EQ(SizeOf(static_cast<DType>(255)), 0u);
 }
 
-// What exists, written down once more: everything but averages of integers; codecs for f32 and halves, but formats of
-// 16 bits for no other half.
+// Lists what exists once more: everything but averages of integers; codecs for f32 and halves, but formats of 16 bits
+// for no other half.
 TEST(TypesTest, SupportedCombinations) {
   int supported = 0;
   for (std::uint8_t dtype = 0; dtype < kDTypeCount; ++dtype) {

@@ -75,8 +75,8 @@ void Cluster::TickAll() {
   events_.After(TickOf(options_.master), [this] { TickAll(); });
 }
 
-// What came too early from one sender: the eager window, a segment that was begun within it, and on each channel the
-// next small operation.
+// Bounds what came too early from one sender: the eager window, a segment that was begun within it, and on each channel
+// the next small operation.
 void Cluster::CheckMemory(std::uint32_t node) {
   constexpr std::uint64_t kChannels = 4;
   constexpr std::uint64_t kSmallOverhead = 64 * transfer::EarlyRoom::kOverheadBytes;

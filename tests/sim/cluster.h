@@ -74,7 +74,7 @@ struct MessageOrder {
   bool cancels = false;  // of those who submit it: after a while
 };
 
-// Whether other daemons can dial one; where they cannot it may say so.
+// Says whether other daemons can dial one; if they cannot, it may announce that.
 enum class Inbound : std::uint8_t { kOpen, kBlocked, kBlockedAndSaid };
 
 class Cluster {
@@ -153,11 +153,11 @@ class Cluster {
   void CancelMessage(std::uint32_t node, std::uint64_t token);
   std::size_t OpenMessages(std::uint32_t node) const;
   const MessageChecker& messages() const { return messages_; }
-  // Whether its trainer takes the other for a member.
+  // Returns whether its trainer takes the other for a member.
   bool Knows(std::uint32_t node, std::uint32_t other) const;
   // Its trainer stops copying inputs.
   void StopStaging(std::uint32_t node);
-  // From now on every input arrives (staging_fails_one_of).
+  // Lets every input arrive from now on (staging_fails_one_of).
   void MendStaging() { staging_fails_ = false; }
   void Leave(std::uint32_t node);
   // The trainer's process dies, with complete inputs or not.
@@ -288,7 +288,7 @@ class Cluster {
   void Dial(std::uint32_t from, const links::Dial& dial);
   void Offer(std::uint32_t from, std::uint64_t serial, std::uint32_t tries);
   void Accept(std::uint32_t from, std::uint32_t to, std::uint64_t serial);
-  // Without connections the dial failed because of `failure`.
+  // The dial failed because of `failure` if there are no connections.
   void FinishDial(std::uint32_t from, std::uint64_t serial, const std::vector<Connection*>& connections,
                   const Status& failure);
   // Closes the receiver's end of the link, after a broken frame.

@@ -125,7 +125,7 @@ bool Cluster::InputIsAsStaged(std::uint32_t index, const Operation& op) const {
   return *op.input == expected;
 }
 
-// What of its output memory is the result.
+// Returns the part of the operation's output memory that is its result.
 std::vector<std::byte> Cluster::ResultOf(const Operation& op, const agreement::Complete& complete) {
   if (!complete.ok() || op.descriptor.kind == OpKind::kUpdateView) return {};
   const auto world = static_cast<std::uint32_t>(complete.contributors.size());

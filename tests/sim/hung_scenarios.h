@@ -12,7 +12,8 @@ inline void Pass(Cluster& cluster, Duration time) {
 }
 
 // Two wait for all, and node 1 for node 2, which hangs, to receive what it has sent ahead, for which it blames nobody.
-// As node 2 was the last to do something, node 1 is blamed first. Whether it is still there when node 2 is gone.
+// Node 2 was the last to do something, so node 1 is blamed first. Returns whether it is still there when node 2 is
+// gone.
 inline bool StaysWhoReceives(Duration limit) {
   const auto cluster = Formed(4, {.hung = limit});
   SubmitAll(*cluster, {0, 3}, SumF32(kSmall));

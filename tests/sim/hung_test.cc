@@ -157,7 +157,7 @@ TEST_F(HungMessages, OneThatSendsInTimeStays) {
   EXPECT_FALSE(cluster_->Ended(1));
 }
 
-// What is sent ahead and forgotten, and what is only listened for beside other work, holds nobody up.
+// Messages that are sent ahead and forgotten, or only listened for beside other work, hold nobody up.
 TEST_F(HungMessages, ForgottenSendsAndListenersCostNobodyItsPlace) {
   Form(3);
   Send(0, 1, 100);

@@ -42,7 +42,8 @@ inline bool OthersStay(const Isolation& isolation) {
          cluster->WorldOf(others.front()) == isolation.world - 1;
 }
 
-// How many of these groups lose a healthy member: each member in turn, its links dying within `spread` in many orders.
+// Returns how many of these groups lose a healthy member: each member in turn is cut off, its links dying within
+// `spread` in many orders.
 inline std::uint32_t LossesOfHealthy(bool refused, Duration spread, std::uint32_t world) {
   std::uint32_t losses = 0;
   std::mt19937_64 random(spread.count());

@@ -1,4 +1,4 @@
-// What the coordinator decides when members say, in this order, what hardly any world makes them say.
+// Scripts of member reports, in orders that hardly any world brings about, and what the coordinator decides.
 #pragma once
 
 #include "tests/master/coordination/coordinator_fixture.h"

@@ -182,7 +182,7 @@ TEST(Membership, MemberKilledWhileTheViewSwitches) {
   EXPECT_GT(postponed, 0);
 }
 
-// From its first packet to where it waits, prepared, for an UpdateView.
+// The points go from its first packet to where it waits, prepared, for an UpdateView.
 TEST(Membership, NewcomerKilledAtAnyPointDisturbsNobody) {
   const auto is_prepared = [](const Cluster& cluster) {
     return cluster.PendingText(3).find("UpdateView") != std::string::npos;
@@ -259,7 +259,7 @@ TEST(Membership, OneWhomNobodyReachesHoldsNoFirstViewUp) {
   }
 }
 
-// Whether it says so or the others find out, whichever place it has among the ids.
+// It may say so or the others may find out, and it may have any place among the ids.
 TEST(Membership, WhoCannotBeDialledDialsTheOthersAndIsAMemberLikeThem) {
   for (const Inbound inbound : {Inbound::kBlocked, Inbound::kBlockedAndSaid}) {
     for (std::uint32_t hidden = 0; hidden < 3; ++hidden) {

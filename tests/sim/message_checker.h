@@ -26,7 +26,7 @@ struct MessageKey {
 };
 std::string ToString(const MessageKey& key);
 
-// What its sender sends. A pure function.
+// Returns the bytes that its sender sends. A pure function.
 std::vector<std::byte> BytesOf(const MessageKey& key, std::size_t size);
 
 class MessageChecker {

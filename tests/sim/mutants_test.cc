@@ -42,7 +42,7 @@ struct Finding {
 };
 
 // Some rules matter only where few kinds of faults coincide often: every `step` seeds have such worlds (world.cc).
-// Where thousands of worlds notice nothing the hunt begins shortly before one that did; after a change of the worlds it
+// If thousands of worlds notice nothing, the search begins shortly before one that did; after a change of the worlds it
 // may take minutes again.
 struct Seeds {
   std::uint64_t first = 1;

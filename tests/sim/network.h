@@ -66,7 +66,7 @@ class Network {
 
   Duration Delay(Host from, Host to);
 
-  // From now on flips a bit of one in `messages` messages, on any connection; 0: none.
+  // Flips a bit of one in `messages` messages from now on, on any connection; 0: none.
   void FlipOneOf(std::uint32_t messages) { flip_one_of_ = messages; }
   // Also flips a bit of the next message that is sent.
   void FlipNext() { flip_next_ = true; }

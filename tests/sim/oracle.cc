@@ -101,8 +101,9 @@ double Combine(ReduceOp op, double a, double b) {
 
 constexpr std::size_t kWorldMax = 8;  // about what worlds grow to
 
-// In units. Whole numbers below 256 are exact in every floating-point format, which codecs without blocks are; an
-// average is rounded. Codecs with blocks, and error feedback, round at each rank, up to sums of `world` values.
+// Returns the tolerance in units. Whole numbers below 256 are exact in every floating-point format, which codecs
+// without blocks are; an average is rounded. Codecs with blocks, and error feedback, round at each rank, up to sums of
+// `world` values.
 double Tolerance(const Descriptor& d, std::size_t world) {
   const CodecInfo& codec = InfoOf(d.codec);
   // The rounding error of a value up to 8, with room for what it grows to. Error feedback may add as much again.
@@ -122,7 +123,7 @@ struct Place {
   PeerId root;
 };
 
-// From one rank to another; of kinds with one list of counts `from` is 0.
+// Returns the count from one rank to another; for kinds with one list of counts `from` is 0.
 std::uint64_t CountOf(const OpName& op, const Descriptor& d, std::uint32_t from, std::uint32_t to) {
   std::uint64_t mix = (op.seq * 31 + op.channel.value * 7 + d.count * 3 + from * 64 + to + 1) * 0x9E3779B97F4A7C15ULL;
   mix ^= mix >> 29;
@@ -130,14 +131,14 @@ std::uint64_t CountOf(const OpName& op, const Descriptor& d, std::uint32_t from,
   return nothing ? 0 : (mix >> 8) % (d.count + 1);
 }
 
-// In its input; what goes to one rank and to the next overlap.
+// Returns where the range for `to` begins in the input; the ranges of neighbouring ranks overlap.
 std::uint64_t SendBegin(const OpName& op, const Descriptor& d, std::uint32_t from, std::uint32_t to) {
   std::uint64_t before = 0;
   for (std::uint32_t other = 0; other < to; ++other) before += CountOf(op, d, from, other) / 2;
   return before;
 }
 
-// Who contributes an element of an output of all ranks' parts, and where in that part it is.
+// The rank that contributes an element of an output of all ranks' parts, and where in that part it is.
 struct Contribution {
   std::uint32_t from = 0;
   std::uint64_t element = 0;

@@ -14,20 +14,20 @@
 
 namespace ringway::sim {
 
-// What a trainer gives beside the descriptor, whose `root` is not used.
+// A trainer's arguments beside the descriptor, whose `root` is not used.
 struct Laid {
   PeerId root;
   std::uint32_t world_size = 1;  // that it knows
   std::uint32_t rank = 0;        // its own there
 };
 
-// What ranks have of an operation with counts by rank, whose descriptor's `count` is what they are drawn from: the same
-// function at all ranks. Many are 0.
+// Returns the counts by rank of an operation, drawn from its descriptor's `count` by the same function at all ranks.
+// Many are 0.
 collective::Layout LayoutOf(const OpName& op, const Descriptor& descriptor, std::uint32_t world_size,
                             std::uint32_t rank);
-// As it is submitted.
+// Returns the descriptor as it is submitted.
 Descriptor WithCounts(Descriptor descriptor, const collective::Layout& layout);
-// Where in its output its result is.
+// Returns where in a rank's output its result is.
 Part ResultAt(const OpName& op, const Descriptor& descriptor, std::uint32_t world_size, std::uint32_t rank,
               bool is_root);
 

@@ -55,7 +55,7 @@ TEST_F(PointToPointTest, ManyAreInFlightAndEachTagIsMatchedInItsOwnOrder) {
   EXPECT_EQ(Count(Code::kOk), 60U);
 }
 
-// What nobody receives costs its receiver the window's bytes, and no more.
+// A message that nobody receives costs its receiver the window's bytes, and no more.
 TEST_F(PointToPointTest, WhatIsNotReceivedIsHeldWithinTheWindow) {
   ClusterOptions options;
   options.master.eager_bytes_max = 100'000;

@@ -102,7 +102,7 @@ TEST(ProbeTest, ANewcomerProbesNobodyBeforeItIsInTheView) {
 
 // ---------------------------------------------------------------------------------------------- plans by rates
 
-// From one node to the other around the ring.
+// Returns the number of steps from one node to the other around the ring.
 std::ptrdiff_t StepsAround(const Cluster& cluster, std::uint32_t from, std::uint32_t to) {
   const agreement::PeerStatus status = cluster.StatusOf(from);
   const auto place = [&](PeerId peer) {

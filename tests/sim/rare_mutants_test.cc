@@ -153,8 +153,8 @@ TEST(GatherWithoutItsRoot, FailsAndTheMutantThatIsDoneBeforeItIsFound) {
   mutation::active = Mutant::kNone;
 }
 
-// Whether all learn that rank 2 has submitted a small operation by another algorithm, by which it waits for a rank that
-// has nothing for it.
+// Returns whether all learn that rank 2 has submitted a small operation by another algorithm, by which it waits for a
+// rank that has nothing for it.
 bool LearnOfAnotherAlgorithm() {
   auto cluster = Formed(4, {.stuck_after = std::chrono::minutes(1)});
   const auto members = cluster->StatusOf(0).members;
@@ -173,7 +173,7 @@ TEST(AnotherAlgorithm, IsLearnedOfAndTheMutantThatNeverComparesIsFound) {
   mutation::active = Mutant::kNone;
 }
 
-// How long small operations take that are more than the eager window holds.
+// Returns how long small operations take that are more than the eager window holds.
 Duration TimeBeyondTheWindow() {
   ClusterOptions options{.stuck_after = std::chrono::minutes(1)};
   options.master.eager_bytes_max = 20'000;

@@ -99,7 +99,7 @@ inline void SendMoreThanThereIsRoomFor() {
   EXPECT_TRUE(FinishMessages(*cluster, {0, 1}));
 }
 
-// With a planted bug, the only way to get there.
+// Uses a planted bug, the only way to get there.
 inline void LoseSegmentsForGood() {
   mutation::active = mutation::Mutant::kForgetLostSegments;
   auto cluster = Formed(3, {.expects_stuck = true});

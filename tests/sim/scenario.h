@@ -26,7 +26,7 @@ inline constexpr std::uint64_t kLarge = 100 * 1000;     // 400 KB: the DONE exch
 inline constexpr std::uint64_t kJustLarge = 20 * 1000;  // 80 KB: the same in fewer segments
 inline constexpr std::uint64_t kHuge = 3 << 19;         // 6 MiB: beyond the eager window
 
-// With sanitizers, which cost tenfold and look for other bugs than the protocol's, sweeps take every fifth point.
+// Sweeps take every fifth point with sanitizers, which cost tenfold and look for other bugs than the protocol's.
 inline constexpr std::uint64_t kSweep = kSanitized ? 5 : 1;
 
 inline Nodes Range(std::uint32_t count) {

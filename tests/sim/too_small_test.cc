@@ -22,7 +22,7 @@ bool UpdateUntilDone(Cluster& cluster, const Nodes& nodes) {
   });
 }
 
-// How a submission that was made now ended.
+// Returns how the operation ended.
 Code OutcomeOf(Cluster& cluster, std::uint32_t node, const OpName& name) {
   const auto found = cluster.OutcomesOf(node).find(name);
   return found == cluster.OutcomesOf(node).end() ? Code::kOk : found->second.code;

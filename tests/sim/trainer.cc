@@ -6,7 +6,7 @@
 namespace ringway::sim {
 namespace {
 
-// What a round is made of must be cheap to seed: a generator for a few draws.
+// A generator for a few draws, because each round needs one that is cheap to seed.
 std::uint64_t Mix(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ULL;
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBULL;
@@ -124,8 +124,8 @@ Trainers::Step Trainers::StepAt(const std::string& group, std::uint64_t began, s
 
 // ---------------------------------------------------------------------------------------------- rounds
 
-// Whether the last round's results say so: the same on all ranks. After an UpdateView it is not asked, because the
-// newcomers have seen no result yet.
+// Returns whether the last round's results say so: the same on all ranks. After an UpdateView it is not asked, because
+// the newcomers have seen no result yet.
 bool Trainers::UpdateWaits(std::uint32_t node) const {
   const State& state = states_.at(node);
   if (state.was_update) return false;

@@ -42,7 +42,7 @@ class Trainers {
   Trainers(Cluster& cluster, std::mt19937_64& random, const TrainerOptions& options)
       : cluster_(cluster), random_(random), options_(options) {}
 
-  // To be called when something has happened to the node.
+  // The world calls this when something has happened to the node.
   void OnNews(std::uint32_t node);
   // No round starts above this sequence number of channel 0.
   void StopAt(const std::string& group, std::uint64_t seq) { stop_at_[group] = seq; }

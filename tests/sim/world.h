@@ -24,7 +24,8 @@ struct WorldReport {
 
 std::vector<std::string> FaultKinds();
 
-// What another checker (tests/history) reads. Without judges the world goes on whatever is reported to its trainers.
+// The recording that another checker (tests/history) reads. Without judges the world goes on whatever is reported to
+// its trainers.
 struct Recording {
   const history::Writer* history = nullptr;
   bool judges = true;

@@ -1,4 +1,4 @@
-// What happens to a random world.
+// The faults of a random world.
 #include <algorithm>
 
 #include "tests/sim/world_impl.h"
@@ -130,7 +130,7 @@ bool World::CutOffMasterInRecovery() {
   return true;
 }
 
-// From all but one, for less than the grace, and the time that daemons take to connect again.
+// Cuts the master off from all but one, for less than the grace and the time that daemons take to connect again.
 bool World::CutOffMost() {
   constexpr milliseconds kConnect(1500);
   for (const std::string& group : groups_) {

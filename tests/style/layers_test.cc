@@ -87,7 +87,7 @@ const Layer* LayerOf(std::string_view path) {
   return found == Layers().end() ? nullptr : &*found;
 }
 
-// Whether an include names a file of ours.
+// Returns whether an include names a file of ours.
 bool IsOurs(std::string_view target) {
   return IsUnderAny(target, {"proto", "master", "daemon", "client", "tests", "ringway"});
 }
@@ -100,7 +100,7 @@ bool IsPure(std::string_view path) {
 
 std::string Where(const SourceFile& file, std::size_t line) { return file.path + ":" + std::to_string(line) + ": "; }
 
-// In code, not in comments or literals.
+// Looks at code, not at comments or literals.
 void ExpectNone(const std::vector<std::string>& words, const SourceFile& file, const std::string& why) {
   const std::vector<std::string> code = StripCommentsAndLiterals(file.lines);
   for (std::size_t i = 0; i < code.size(); ++i) {
@@ -164,7 +164,7 @@ TEST(LayersTest, NothingAsksForTheTimeOfDay) {
   for (const SourceFile& file : Sources()) ExpectNone(words, file, "clocks that jump decide nothing: no ");
 }
 
-// So that a test may simulate the time of all that has an event loop (proto/stream/timer.h).
+// A test can then simulate the time of all that has an event loop (proto/stream/timer.h).
 TEST(LayersTest, DaemonAsksItsLoopsForTheTime) {
   const std::vector<std::string> words = {"MonotonicNow", "::now(", "steady_timer"};
   for (const SourceFile& file : Sources()) {

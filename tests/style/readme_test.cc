@@ -1,4 +1,4 @@
-// What the READMEs show of a source is that source, and what they link to is there.
+// The READMEs show sources as they are, and link to files and headings that exist.
 #include <gtest/gtest.h>
 #include <ringway/types.h>
 
@@ -119,7 +119,7 @@ Lines WithoutCodeBlocks(const Lines& lines) {
   return text;
 }
 
-// What a link to the heading says after '#', by GitHub's rule.
+// Returns what a link to the heading says after '#', by GitHub's rule.
 std::string AnchorOf(const std::string& heading) {
   std::string anchor;
   for (const char character : heading.substr(heading.find_first_not_of('#') + 1)) {

@@ -59,8 +59,8 @@ std::set<std::string> FieldsOf(const std::string& type) {
 
 bool IsOfWord(char character) { return std::isalnum(static_cast<unsigned char>(character)) != 0 || character == '_'; }
 
-// Whether the line has `object.field` or `object->field`, unless it is that of an `op`: an operation's outcome is what
-// the ranks have agreed on, and of another type.
+// Returns whether the line has `object.field` or `object->field`, unless it is that of an `op`: an operation's outcome
+// is what the ranks have agreed on, and of another type.
 bool Names(const std::string& line, const std::string& object, const std::string& field) {
   for (const char* const accessor : {".", "->"}) {
     const std::string access = std::string(object).append(accessor).append(field);

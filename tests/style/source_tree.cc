@@ -93,7 +93,7 @@ bool ContainsWord(std::string_view text, std::string_view word) {
   return false;
 }
 
-// Whether a block with this text before its brace is a scope that can hold functions.
+// Returns whether a block with this text before its brace is a scope that can hold functions.
 bool IsScope(std::string_view header) {
   if (ContainsWord(header, "namespace") || ContainsWord(header, "extern")) return true;
   if (header.find('(') != std::string_view::npos && !ContainsWord(header, "alignas") &&

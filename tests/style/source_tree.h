@@ -40,7 +40,7 @@ std::vector<std::string> StripCommentsAndLiterals(const std::vector<std::string>
 // the file and its header ends with a parameter list. Lambdas count to the function around them.
 std::vector<Function> FindFunctions(const std::vector<std::string>& lines);
 
-// Whether `path` is `prefix` or lies below it ("daemon/agreement" is a prefix of "daemon/agreement/peer.h").
+// Returns whether `path` is `prefix` or lies below it ("daemon/agreement" is a prefix of "daemon/agreement/peer.h").
 bool IsUnder(std::string_view path, std::string_view prefix);
 
 }  // namespace ringway::style

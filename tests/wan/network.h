@@ -1,4 +1,4 @@
-// What happens to a packet in transit. Pure: the caller passes the time, randomness comes from the scenario's seed.
+// Carries packets in transit. Pure: the caller passes the time, randomness comes from the scenario's seed.
 //
 //   a packet that opens a connection to a host that lets none in is dropped at once. Others:
 //   sender --> uplink (rate, drop-tail queue) --> policer (a token bucket) --> the site's uplink (rate, queue; unless
@@ -63,8 +63,8 @@ class Network {
     return Advance(Stage::kUplink, from, to, packet, now);
   }
 
-  // What a delivery carried goes on. REQUIRES: `stage` is its next, not kArrived, `now` when it was due; calls by
-  // `now`.
+  // Carries the packet of a delivery further. REQUIRES: `stage` is its next, not kArrived, `now` when it was due; calls
+  // by `now`.
   std::vector<Delivery> Advance(Stage stage, std::size_t from, std::size_t to, const PacketInfo& packet, TimePoint now);
 
   const Traffic& traffic(std::size_t from, std::size_t to) const { return flows_[from][to].traffic; }
@@ -83,7 +83,7 @@ class Network {
     double missing_bytes = 0;  // that were taken and have not come back
     TimePoint at;
   };
-  // Where one segment is.
+  // The place of one segment.
   struct Segment {
     std::size_t from = 0, to = 0;
     std::uint32_t bytes = 0;
@@ -92,7 +92,7 @@ class Network {
     bool corrupt = false;
   };
 
-  // When the bytes have left the pipe, or false: its queue is full.
+  // Sets `at` to when the bytes have left the pipe; returns false if its queue is full.
   static bool Pass(const Pipe& pipe, TimePoint* free_at, std::uint32_t bytes, TimePoint* at);
   static bool Conforms(const Policer& policer, Bucket* bucket, std::uint32_t bytes, TimePoint at);
   static Nanoseconds JitterOf(const Path& path, Flow* flow, TimePoint at);

@@ -26,13 +26,13 @@ struct PacketInfo {
   std::uint32_t WireBytes(std::uint32_t segment) const;
 };
 
-// Nothing if the frame is no whole IPv4 packet.
+// Returns nothing if the frame is no whole IPv4 packet.
 std::optional<PacketInfo> Inspect(const Bytes& frame);
 
 // The packet with only `count` of its segments, from `first`. REQUIRES: they are among info.segments.
 Bytes Slice(const Bytes& frame, const PacketInfo& info, std::uint32_t first, std::uint32_t count);
 
-// Whether both are of the same TCP stream, in the same direction. REQUIRES: both are whole.
+// Returns whether both are of the same TCP stream, in the same direction. REQUIRES: both are whole.
 bool IsSameStream(const Bytes& frame, const Bytes& other);
 // Appends what follows it in the same TCP stream, as a receiving network card does, if both together are a
 // super-packet: the same headers but for the sequence number, whole segments, at most 64 KiB. Returns whether it did.

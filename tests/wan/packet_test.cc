@@ -10,7 +10,8 @@ namespace {
 constexpr std::size_t kVirtio = 10, kIp = 20, kTcp = 32;
 constexpr std::size_t kHeaders = kVirtio + kIp + kTcp;
 
-// From 10.0.0.1 to 10.0.0.2, sequence number 1000, PSH and ACK, payload 0, 1, 2 ... in segments of `segment` bytes.
+// Makes a frame from 10.0.0.1 to 10.0.0.2, sequence number 1000, PSH and ACK, payload 0, 1, 2 ... in segments of
+// `segment` bytes.
 Bytes Frame(std::size_t payload, std::uint16_t segment) {
   Bytes frame(kHeaders + payload);
   const auto put = [&](std::size_t at, std::initializer_list<int> values) {

@@ -1,4 +1,4 @@
-// What an emulated WAN looks like: hosts at sites, each with an uplink and a downlink, and a path for every ordered
+// Describes an emulated WAN: hosts at sites, each with an uplink and a downlink, and a path for every ordered
 // pair of hosts.
 //
 // A scenario is a TOML file:
@@ -62,7 +62,7 @@ struct Policer {
   double burst_bytes = 0;
 };
 
-// From `at` on, seconds after the schedule's start.
+// The rate holds from `at` on, in seconds after the schedule's start.
 struct RateChange {
   double at = 0;
   double bytes_per_second = 0;

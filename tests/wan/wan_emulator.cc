@@ -43,9 +43,9 @@ constexpr std::uint32_t kFirstAddress = 0x0a6f0001;  // 10.111.0.1
 constexpr const char* kDevice = "wan0";
 // Longer bursts would make others wait.
 constexpr int kReadsATurn = 16;
-// As network cards do, packets that arrive within so long are handed over together, and as one where they can be: one
-// by one they cost several times the processor, and this program would be the bottleneck. At most a hundredth of a
-// delay.
+// Packets that arrive within this time are handed over together, as network cards do, and as one where they can be: one
+// by one they cost several times the processor, and this program would be the bottleneck. It is at most a hundredth of
+// a delay.
 constexpr Nanoseconds kGatherMax = std::chrono::microseconds(50);
 constexpr std::size_t kStreamsGathered = 16;
 
@@ -81,7 +81,7 @@ struct Flying {
   bool operator>(const Flying& other) const { return std::pair(due, order) > std::pair(other.due, other.order); }
 };
 
-// How far this program is behind the network that it plays: then the figures are the machine's.
+// Measures how far this program is behind the network that it plays: then the figures are the machine's.
 class Lateness {
  public:
   void Add(Nanoseconds late) {

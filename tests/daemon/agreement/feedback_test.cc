@@ -15,7 +15,7 @@ constexpr std::uint64_t kName = 7;
 constexpr std::uint64_t kCount = 50'000;
 const Descriptor kSum{OpKind::kAllReduce, DType::kF32, ReduceOp::kSum, Codec::kInt4, Algorithm::kRing, kCount};
 
-// What happens to the first of two operations.
+// The fate of the first of two operations.
 enum class First { kNothing, kIsAborted, kIsFetched, kFails };
 
 class FeedbackRun : public DuoTest {

@@ -40,7 +40,7 @@ TEST(MessagesTest, NumberThatIsNotKnownDiffersFromAllThatAre) {
   EXPECT_NE(descriptor.value().codec, Codec::kNone);
 }
 
-// Not taken for one with codec 0, which would agree with what was submitted here.
+// Such a READY is not taken for one with codec 0, which would agree with what was submitted here.
 TEST(MessagesTest, PeerClosesTheLinkOfAReadyThatDescribesNothing) {
   constexpr PeerId kOther{2};
   Peer peer(PeerId(1), "g");

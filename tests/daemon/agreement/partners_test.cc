@@ -51,7 +51,7 @@ TEST_F(PartnersTest, RootThatIsGoneIsNamed) {
   EXPECT_NE(PartnerLost(ctx_, submission).find("its root"), std::string::npos);
 }
 
-// What a trainer says that is wrong: its buffers were checked for the number of members that it named.
+// A trainer's layout may be wrong: its buffers were checked for the number of members that it named.
 TEST_F(PartnersTest, LayoutForOtherMembersOrAsManyOrAnotherRankIsRefused) {
   const std::vector<std::function<void(Submission&)>> lies = {
       [](Submission& s) {

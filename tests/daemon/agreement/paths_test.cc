@@ -9,7 +9,7 @@
 namespace ringway::agreement {
 namespace {
 
-// What the operator allows is all that the uplink carries: nothing has to be measured for that.
+// The operator's limit is all that the uplink carries: nothing has to be measured for that.
 class AllowedTest : public testing::Test, private Links::Listener {
  protected:
   static PeerOptions OptionsWith(const std::shared_ptr<flow::ProbeBook>& book) {

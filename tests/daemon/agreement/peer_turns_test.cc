@@ -1,4 +1,4 @@
-// What shares the lanes of a pair: nothing that waits is held up for ever by a stream of other things.
+// Segments that share the lanes of a pair: none that waits is held up for ever by a stream of others.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -119,7 +119,7 @@ TEST_F(PeerViewsTest, WhatFailedForOthersFailsAtOnceWhenItIsSubmitted) {
   EXPECT_EQ(aborts_, 1);
 }
 
-// Also those that failed for nobody here: the others have submitted them, and all know it.
+// It skips those, too, that failed for nobody here: the others have submitted them, and all know it.
 TEST_F(PeerViewsTest, UpdateViewThatSucceedsSkipsWhatFailedForOthers) {
   Install(1, 1, 5, 1, 3);
   EXPECT_EQ(peer_.NextSequence(ChannelId(5)), 1u);

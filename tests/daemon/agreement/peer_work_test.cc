@@ -76,7 +76,7 @@ class PeerWorkTest : public testing::Test {
     Take();
   }
 
-  // What the shell would carry out.
+  // Carries out the actions as the shell would.
   void Take() {
     heartbeats_ = 0;
     for (Action& action : peer_->TakeActions()) {

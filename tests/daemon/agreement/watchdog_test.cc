@@ -55,7 +55,7 @@ TEST_F(WatchdogTest, WaitsWhereAnythingMoves) {
   EXPECT_FALSE(StuckAfter(seconds(100))) << "here";
 }
 
-// Who is not in it may wait for the master's word.
+// Peers that are not in the view may wait for the master's word.
 TEST_F(WatchdogTest, HearsEverybodyAnewInAView) {
   watchdog_.OnView(kStart);
   Hear(2, seconds(10), 8);

@@ -46,7 +46,7 @@ double LargestOf(DType dtype, Codec codec) {
   return std::min(ExtentOf(dtype).largest, InfoOf(codec).error.magnitude_max);
 }
 
-// In units of `largest`, so that nothing here overflows either.
+// Returns the average in units of `largest`, so that nothing here overflows either.
 double AverageOf(const std::vector<std::vector<double>>& inputs, std::size_t i, double largest) {
   double sum = 0;
   for (const std::vector<double>& input : inputs) sum += input[i] / largest;

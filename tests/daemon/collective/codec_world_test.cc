@@ -75,7 +75,7 @@ class ScalarWorld {
     ADD_FAILURE() << "nobody sends it";
     return {};
   }
-  // What it carries, decoded.
+  // Returns the values that it carries, decoded.
   Values Arrived(const Arrival& arrival, Rank at) {
     const std::uint32_t sender = arrival.from.value;
     const Source source = SourceOf(arrival, at);
@@ -245,7 +245,7 @@ class FeedbackWorld {
     for (std::uint32_t rank = 0; rank < residuals_.size(); ++rank) residuals_[rank] = world.loss(rank);
     return world.output(0);
   }
-  // What all ranks keep of an element.
+  // Returns the sum of what all ranks keep of an element.
   double Kept(std::size_t i) const {
     double kept = 0;
     for (const std::vector<float>& residual : residuals_) kept += static_cast<double>(residual[i]);
@@ -271,8 +271,8 @@ class FeedbackWorld {
   std::vector<std::vector<float>> residuals_;
 };
 
-// What all operations together have delivered, and what the ranks keep of it, is what was contributed: nothing is lost
-// for good, at any hop, nor by an attempt that ended somewhere.
+// The sum of what all operations delivered and what the ranks keep equals what was contributed: nothing is lost for
+// good, at any hop, nor by an attempt that ended somewhere.
 TEST_P(CodecWorld, WithErrorFeedbackNothingIsLostForGood) {
   const auto [codec, algorithm] = GetParam();
   constexpr std::uint64_t kCount = 3000;

@@ -97,7 +97,7 @@ TEST(CountedWorldTest, NothingAtAllIsCompleteAtOnceWithoutAFrame) {
   for (const std::uint32_t world : {1U, 2U, 64U}) CheckAllToAllV(Matrix(world, std::vector<std::uint64_t>(world)), 5);
 }
 
-// As state is shared: some ranks hold it, each sends a stripe of it to all that lack it.
+// State is shared so: some ranks hold it, and each sends a stripe of it to all that lack it.
 TEST(CountedWorldTest, HoldersSendStripesToThoseWhoLackThem) {
   constexpr std::uint32_t kRanks = 9;
   Matrix counts(kRanks, std::vector<std::uint64_t>(kRanks));

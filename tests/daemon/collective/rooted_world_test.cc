@@ -30,7 +30,7 @@ Values PartAt(const Values& values, std::uint64_t begin, std::uint64_t count) {
   return {at, at + static_cast<std::ptrdiff_t>(count)};
 }
 
-// What the rank's result is by its definition.
+// Returns the rank's result by its definition.
 Values Expected(const Descriptor& d, std::uint32_t world, std::uint32_t rank) {
   const bool is_root = rank == d.root;
   Values out;

@@ -135,7 +135,7 @@ class World {
   std::vector<Frame>& wire() { return wire_; }
 
  private:
-  // In small slices, so that what waits in between is in every order.
+  // Works in small slices, so that other events come in between in every order.
   void Work(std::uint32_t rank) {
     while (executors_[rank]->has_work()) (void)executors_[rank]->Work(100);
     AskAgain(rank);

@@ -24,7 +24,7 @@ constexpr double kStepSeconds = 0.001;
 constexpr double kSegment = 64 << 10;
 constexpr double kMega = 1e6;
 
-// What comes faster than it drains waits; what would wait for longer than `queue_seconds` is lost.
+// A pipe with a drop-tail queue: bytes that would wait for longer than `queue_seconds` are lost.
 struct Pipe {
   double rate = 0;
   double queue_seconds = 0.05;

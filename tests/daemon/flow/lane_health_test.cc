@@ -19,7 +19,7 @@ class LaneHealthTest : public testing::Test {
     const std::array lanes = {first, second};
     return wear_.Judge(lanes, now_);
   }
-  // How often the second lane is replaced in `time`, if every fresh one is worn at once.
+  // Returns how often the second lane is replaced in `time`, if every fresh one is unhealthy at once.
   int Replaced(Duration time) {
     int count = 0;
     for (const TimePoint end = now_ + time; now_ < end; now_ += milliseconds(50)) {

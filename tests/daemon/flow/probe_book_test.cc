@@ -1,4 +1,4 @@
-// What the probers of one host share, and whom of many hosts they probe.
+// The state that the probers of one host share, and which of many hosts they probe.
 #include "daemon/flow/probe_book.h"
 
 #include <gtest/gtest.h>

@@ -145,7 +145,7 @@ TEST_F(RateLimitTest, OthersQueueThatComesAndGoesTakesItNoLower) {
   }
 }
 
-// In buffers of half a second, which nobody else fills.
+// The buffers hold half a second, and nobody else fills them.
 TEST_F(RateLimitTest, AQueueOfOursIsDrainedHoweverLong) {
   Run(50, 50 * kMega);
   double waiting_s = 0.45;
@@ -353,7 +353,7 @@ TEST_F(RateLimitTest, AnAssumedLimitGrowsWithTheLanesWhileThereMayBeMore) {
   EXPECT_TRUE(ceiling_.assumed());
 }
 
-// As where the queue is so long, or congestion control so careful, that nothing is lost.
+// The queue may be so long, or congestion control so careful, that nothing is lost.
 TEST_F(RateLimitTest, AnAssumedLimitEndsWhereAQueueGrowsThoughNothingIsLost) {
   ceiling_.Assume(60 * kMega);
   for (int i = 0; i < 6; ++i) {

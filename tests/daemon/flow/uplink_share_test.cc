@@ -45,7 +45,7 @@ TEST_F(UplinkShareTest, WhoSendsAloneIsNotHeld) {
   EXPECT_EQ(SendFor(seconds(1), 1)[0], 1000 * 10 * kSegment) << "all that was offered";
 }
 
-// In every second, within 2%, whether one pair sends or several, and whatever was measured.
+// It holds in every second, within 2%, whether one pair sends or several, and whatever was measured.
 TEST_F(UplinkShareTest, WhatTheOperatorAllowsHoldsForOneToo) {
   for (const std::size_t pairs : {1, 2, 5}) {
     for (const double measured : {0.0, 10 * kRate}) {

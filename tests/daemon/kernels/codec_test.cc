@@ -84,7 +84,7 @@ TEST_P(CodecTest, StochasticCodesKeepTheLawAndAreTheSameOnEveryInstructionSet) {
       const Bytes expected = EncodedOn(Isa::kScalar, encoding, values, &dither);
       for (const Isa isa : reference::Isas()) {
         RC_ASSERT(EncodedOn(isa, encoding, values, &dither) == expected);
-        // To nearest: what was rounded at random is exact.
+        // With rounding to nearest, a value that was rounded at random is exact.
         RC_ASSERT(EncodedOn(isa, encoding, DecodedOn(isa, encoding, expected, count)) == expected);
       }
     }

@@ -183,7 +183,7 @@ void AppendCodes(std::vector<unsigned char>& wire, const std::vector<int>& codes
   }
 }
 
-// In integers: m = significand * 2^exponent; the least number of 16 bits that is not below m / top.
+// Returns the least number of 16 bits that is not below m / top, in integers: m = significand * 2^exponent.
 double ScaleOf(double m, int top) {
   int exponent = 0;
   const auto significand = static_cast<std::uint64_t>(std::ldexp(std::frexp(m, &exponent), 24)) << 20;
@@ -238,7 +238,7 @@ struct Fp8Format {
   double largest;
 };
 
-// To a number of the format, of any exponent from emin on.
+// Rounds to a number of the format, of any exponent from emin on.
 double RoundToFormat(const Fp8Format& format, double x) {
   const int exponent = x == 0 ? format.emin : std::max(std::ilogb(x), format.emin);
   return std::ldexp(std::nearbyint(std::ldexp(x, format.mantissa_bits - exponent)), exponent - format.mantissa_bits);

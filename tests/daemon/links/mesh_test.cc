@@ -260,7 +260,7 @@ class TakingOver : public ::testing::Test {
     const LinkTerms terms{.lanes = dial.control ? 0U : 1U, .dialled_all = dial.all};
     return acceptor.Admit({.other = from, .control = dial.control, .lane = LaneId(0)}, terms, nullptr).ok();
   }
-  // What an end dials from now on, as "c" for the control link and "l" for the lanes.
+  // Returns what an end dials from now on, as "c" for the control link and "l" for the lanes.
   static std::string Dialled(Mesh& mesh, int ms) {
     std::string out;
     for (const Dial& dial : mesh.TakeDials(At(ms))) out += dial.control ? "c" : "l";

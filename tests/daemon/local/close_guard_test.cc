@@ -23,7 +23,7 @@ Pair MakePair() {
   return {net::UniqueFd(fds[0]), net::UniqueFd(fds[1])};
 }
 
-// Whether `work`, which is given a lingering socket's last descriptor, ends; it would after an hour.
+// Returns whether `work`, which gets a lingering socket's last descriptor, ends soon; unguarded it takes an hour.
 template <typename Work>
 bool Ends(Work work) {
   constexpr std::chrono::seconds kPatience(60);

@@ -41,7 +41,7 @@ class LocalServerTest : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   net::UniqueFd Connect() const { return SocketAtPath(::connect); }
-  // What systemd, or a daemon that died, has made there.
+  // Binds a socket there as systemd, or a daemon that died, would have.
   net::UniqueFd BoundByAnother() const { return SocketAtPath(::bind); }
   template <typename T>
   static void Send(const net::UniqueFd& client, const T& packet, int fd = -1) {

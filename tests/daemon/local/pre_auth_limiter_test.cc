@@ -58,7 +58,7 @@ TEST(PreAuthLimiterTest, RestsNineTimesAsLongAsItServed) {
   for (const std::size_t i : {1, 2}) EXPECT_GE(begins[i] - begins[i - 1], 10 * kTurn);
 }
 
-// Also after everybody has gone: who comes at once waits for the rest of the turn before.
+// It rests even after everybody has gone: a newcomer waits for the rest of the previous turn.
 TEST(PreAuthLimiterTest, RestsBeforeTheNextThatComes) {
   asio::io_context context;
   PreAuthLimiter limiter(context);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kMappedBytes = 40 << 20;  // some pieces and a rest
 
-// By name: an address says nothing, as others map what has become free.
+// Counts them by name, because others may map an address that has become free.
 std::size_t MappedMemfds() {
   std::ifstream maps("/proc/self/maps");
   std::size_t count = 0;

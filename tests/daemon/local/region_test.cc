@@ -26,7 +26,7 @@ TEST(RegionTest, WriteToTheInputMappingFaults) {
   volatile std::byte* input = region.Input().value()->data();
   const pid_t child = ::fork();
   if (child == 0) {
-    // Without a sanitizer's handler in between.
+    // This removes a sanitizer's handler.
     std::signal(SIGSEGV, SIG_DFL);
     input[0] = std::byte{1};
     ::_exit(0);
@@ -36,7 +36,7 @@ TEST(RegionTest, WriteToTheInputMappingFaults) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) << status;
 }
 
-// Whether the page of this address has an entry in this process's page table.
+// Returns whether the page of this address has an entry in this process's page table.
 bool IsEntered(const std::byte* address) {
   constexpr std::uint64_t kPresent = std::uint64_t{1} << 63;
   const net::UniqueFd pagemap(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));

@@ -87,7 +87,7 @@ class SessionFixture : public testing::Test {
     Send(HelloPacket(), {page_fd_.get()});
     EXPECT_EQ(Receive<abi::HelloReply>(abi::PacketType::kHelloReply).code, Code::kOk);
   }
-  // With regions 0 and 1.
+  // Joins, with regions 0 and 1.
   void BecomeMember() {
     Greet();
     Send(JoinPacket());

@@ -1,4 +1,4 @@
-// What a session's regions may take, and that nothing is taken for those whose pages are not there.
+// A session's regions take no more than its share, and those whose pages are not there take nothing.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a session does where its user has its share of descriptors or of joins, or may not join; and that nobody takes
+// A session whose user has its share of descriptors or of joins, or may not join, is refused or waits; nobody takes
 // anything before that is checked.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -111,7 +111,7 @@ TEST_F(SessionSharesTest, TrainerThatReadsNothingGetsNoMoreThanItsSocketHolds) {
   EXPECT_TRUE(joined);
 }
 
-// Nothing is mapped for it.
+// The daemon maps nothing for it.
 TEST_F(SessionSharesTest, UserWhoMayJoinNoGroupIsRefusedAtItsHello) {
   host_.may_join_any = Status(Code::kJoinRefused, "not this user");
   MakePage();

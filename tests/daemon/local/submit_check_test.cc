@@ -161,7 +161,7 @@ TEST(SubmitCheckTest, CountsFitTheCollective) {
   });
 }
 
-// From peer 7, or to it.
+// Makes a message from peer 7, or to it.
 std::function<void(abi::Submit&)> Message(OpKind kind, const std::function<void(abi::Submit&)>& change = {}) {
   return [=](abi::Submit& s) {
     s.spec.kind = kind;

@@ -1,4 +1,4 @@
-// What a lane does, whichever thread moves its bytes.
+// Properties of a lane, whichever thread moves its bytes.
 #include "daemon/net/lane.h"
 
 #include <array>

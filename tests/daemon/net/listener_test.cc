@@ -66,7 +66,7 @@ TEST_F(ListenerTest, GarbageIsDropped) {
   EXPECT_TRUE(offers_.empty());
 }
 
-// Who has not said who it is may not have its bytes kept.
+// Bytes of a connection that has not said who it is are not kept.
 TEST_F(ListenerTest, HelloBeyondItsLimitIsDroppedWholeOrNot) {
   Start({});
   control::LinkHello hello = Hello();

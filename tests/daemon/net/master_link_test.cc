@@ -127,7 +127,7 @@ TEST_F(MasterLinkTest, NothingIsSentWhileDown) {
   EXPECT_EQ(ReadAvailable(master.get()), "");
 }
 
-// When a daemon of that name tries again, in a world without a master: pauses that grow, none longer than the longest.
+// Returns the pauses between the attempts of a daemon of that name, without a master.
 std::vector<Duration> PausesOf(const std::string& name) {
   asio::io_context loop{1};
   SimulatedClock& clock = SimulatedClock::Make(loop);

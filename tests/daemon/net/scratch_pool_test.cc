@@ -33,7 +33,7 @@ class ScratchPoolTest : public testing::Test {
  protected:
   using Account = std::shared_ptr<ScratchAccount>;
   Account Of(std::uint64_t peer) { return pool_.AccountOf(PeerId(peer)); }
-  // As many as it gets.
+  // Takes as many buffers as it gets.
   std::vector<Scratch> TakeAll(const Account& account, std::size_t bytes = 1) {
     std::vector<Scratch> taken;
     while (Scratch scratch = pool_.Acquire(account, bytes)) taken.push_back(std::move(scratch));

@@ -38,7 +38,7 @@ class ThreadedLaneTest : public LaneFixture {
     asio::post(thread_.context(), [&] { passed.set_value(); });
     passed.get_future().wait();
   }
-  // How many of the pool's small buffers the lane's peer can have.
+  // Returns how many of the pool's small buffers the lane's peer can have.
   std::size_t FreeBuffers() {
     std::promise<std::size_t> counted;
     asio::post(thread_.context(), [&] {
@@ -49,7 +49,7 @@ class ThreadedLaneTest : public LaneFixture {
     });
     return counted.get_future().get();
   }
-  // As many bytes of `bytes` as the connection takes while nobody runs the owner's loop.
+  // Writes as many of `bytes` as the connection takes while nobody runs the owner's loop; returns the number.
   std::size_t Offer(std::span<const std::byte> bytes) {
     std::size_t done = 0;
     for (int refusals = 0; done < bytes.size() && refusals < 100;) {

@@ -22,7 +22,7 @@ TEST_P(DataPlaneTest, NothingIsWrong) {
 INSTANTIATE_TEST_SUITE_P(All, DataPlaneTest, testing::ValuesIn(Scenarios()),
                          [](const auto& tested) { return tested.param.name; });
 
-// How a world of this seed goes.
+// Returns the history of a world of this seed.
 std::string HistoryOf(std::uint64_t seed) {
   Planes planes({.daemons = 3, .seed = seed});
   EXPECT_EQ(planes.Join(), "");

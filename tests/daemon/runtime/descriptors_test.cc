@@ -25,7 +25,7 @@ TEST(DescriptorPlanTest, LanesNeverTakeWhatTrainersNeed) {
   EXPECT_EQ((DescriptorPlan{.limit = 256, .per_lane = 2}).more_lanes_max(), 64U);
 }
 
-// In a process of its own: a hard limit does not come back.
+// It runs in a process of its own, because a hard limit cannot be raised again.
 TEST(DescriptorLimitTest, SoftLimitIsRaisedToTheHardOne) {
   const pid_t child = ::fork();
   if (child == 0) {

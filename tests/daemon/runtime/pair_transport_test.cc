@@ -1,4 +1,4 @@
-// What a pair's ticks cost: counters of lanes that cannot have changed are not read again.
+// The cost of a pair's ticks: counters of lanes that cannot have changed are not read again.
 #include "daemon/runtime/pair_transport.h"
 
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 // All that is random comes from the seed: when links and messages arrive, in which pieces, and what stalls. So a world
 // runs the same way each time.
 //
-// What is wrong is returned as a text; "" if nothing is. One thread.
+// Calls return what is wrong as a text; "" if nothing is. One thread.
 #pragma once
 
 #include <sys/mman.h>
@@ -151,7 +151,7 @@ class World {
   // Every daemon loses its connection to the master; what is under way is lost.
   void LoseMaster();
   void FindMaster();
-  // So many connections more end before anything has come.
+  // Ends the next `dials` connections before anything has come.
   void FailDials(std::size_t dials) { dials_to_fail_ = dials; }
 
   asio::io_context& context() { return context_; }
@@ -159,7 +159,7 @@ class World {
   std::size_t size() const { return nodes_.size(); }
   // All that were ever made.
   const std::vector<MadeLink>& links() const { return links_; }
-  // That all lanes have carried.
+  // Returns the bytes that all lanes have carried.
   std::uint64_t lane_bytes() const;
 
  private:
@@ -168,7 +168,7 @@ class World {
   Duration RandomDelay();
   template <typename Then>
   void After(Duration delay, Then then);
-  // Whether what is under way between the node and the master still arrives.
+  // Returns whether what is under way between the node and the master still arrives.
   bool Arrives(std::size_t node, Coordinator::Connection connection) const;
 
   asio::io_context context_{1};

@@ -132,7 +132,7 @@ std::string MasterIsLost(std::uint64_t seed) {
       [&] { return planes.epoch() == epoch ? "" : "somebody was missed"; });
 }
 
-// What was to be decided is decided when the master is back.
+// The loss is decided when the master is back.
 std::string DaemonIsLostWithTheMaster(std::uint64_t seed) {
   Planes planes({.daemons = 3, .seed = seed});
   World& world = planes.world();

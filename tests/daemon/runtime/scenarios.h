@@ -1,5 +1,5 @@
-// What a few daemons (planes.h) have to come through, with any seed. Each in a world of its own; returns what is wrong,
-// "" if nothing is.
+// Scenarios that a few daemons (planes.h) have to come through, with any seed. Each runs in a world of its own and
+// returns what is wrong; "" if nothing is.
 #pragma once
 
 #include <cstdint>

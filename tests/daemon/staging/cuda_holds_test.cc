@@ -232,7 +232,7 @@ TEST_F(CudaHoldsTest, OtherStreamsFollowTheFirst) {
   EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
 }
 
-// What a step does: work before the operation, a wait for the result, work after it, all enqueued at once.
+// A step enqueues all at once: work before the operation, a wait for the result, work after it.
 TEST_F(CudaHoldsTest, ComesAfterWhatWasMarked) {
   const OwnStream before;
   const OwnStream stream;

@@ -28,7 +28,7 @@ struct Pair {
     Begin(receiver, 1, false);
   }
 
-  // As number `seq` of their stream.
+  // Begins the attempt of message number `seq` of their stream.
   void Begin(Attempt& attempt, std::uint64_t seq, bool sends) {
     attempt.name = {.kind = SegmentKind::kMessage,
                     .op = {ChannelId(), seq},

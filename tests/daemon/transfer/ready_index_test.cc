@@ -20,7 +20,7 @@ std::vector<std::uint32_t> RanksOf(const ReadyIndex& index) {
   return ranks;
 }
 
-// What a test asks for without regard to how it came about.
+// Returns the next turn, however the index chose it.
 std::optional<Turn> Next(const ReadyIndex& index, std::uint32_t bytes_max = kAny) {
   const auto choice = index.Next(kTo, bytes_max);
   return choice ? std::optional(choice->turn) : std::nullopt;
@@ -79,7 +79,7 @@ TEST(ReadyIndexTest, LowerPrioritiesGetOneSegmentOfAPeriodInTurn) {
   EXPECT_EQ(aged, (std::vector<Turn>{Op(3, 4), Op(4), Op(5), Op(3, 4), Op(4), Op(5)}));
 }
 
-// As each is sent whole, there is always a newer one of its channel.
+// Each operation is sent whole, and there is always a newer one of its channel.
 TEST(ReadyIndexTest, StreamOfNewOperationsStarvesNoOlderOne) {
   for (const std::uint32_t priority : {0, 200}) {
     ReadyIndex index;

@@ -38,7 +38,7 @@ TEST(FormerPeersTest, NewOnesAreTakenOnceInTheirOrder) {
   EXPECT_EQ(formers.TakeNew().size(), FormerPeers::kMax);
 }
 
-// Why the third of three was dropped.
+// Tests why the third of three peers was dropped.
 class FormerPeersOfAGroup : public CoordinatorTest {
  protected:
   // Returns why the one peer that was dropped since the last call was dropped; "" if none or several were.
@@ -46,7 +46,7 @@ class FormerPeersOfAGroup : public CoordinatorTest {
     const std::vector<FormerPeer> dropped = coordinator_->TakeDropped();
     return dropped.size() == 1 ? dropped.front().why : "";
   }
-  // What the daemon `name` hears, whose process is `instance`, when it comes back with peer 3.
+  // Returns what the daemon `name`, whose process is `instance`, gets when it comes back with peer 3.
   std::string TextFor(const std::string& name, std::uint64_t instance) {
     Hello(30, name, instance);
     control::ToMaster roster;

@@ -164,7 +164,7 @@ class HostileTest : public CoordinatorTest {
     }
   }
 
-  // Whether there was a plan to explain.
+  // Returns whether there was a plan to explain.
   bool Explain(const Group& group) {
     control::PlanRequest request;
     request.set_bytes(1 + Below(std::uint64_t{1} << 46));

@@ -10,8 +10,8 @@
 namespace ringway {
 namespace {
 
-// What one rank's trainer has done: operations that run, those of them that it waited for too long, and how many it
-// has submitted by channel.
+// The state of one rank's trainer: operations that run, those of them that it waited for too long, and how many it has
+// submitted by channel.
 struct Trainer {
   std::vector<OpName> running;
   std::vector<OpName> hung;

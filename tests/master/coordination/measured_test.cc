@@ -1,4 +1,4 @@
-// What daemons measure reaches the group's matrix, and no further than it may.
+// Measurements of daemons reach the group's matrix, and no further than they may.
 #include <gtest/gtest.h>
 #include <ringway/types.h>
 

@@ -19,7 +19,7 @@ constexpr std::uint64_t kBytes = 64 << 20;
 
 class PlanReportTest : public CoordinatorTest {
  protected:
-  // As Form, where the two sides of every pair saw this round trip.
+  // Forms the group as Form does; the two sides of every pair saw this round trip.
   void FormApart(std::uint64_t world, std::uint32_t round_trip_us) {
     for (std::uint64_t i = 1; i <= world; ++i) peers_[i] = Join(i, static_cast<std::uint32_t>(world));
     ConnectAll(world, round_trip_us);

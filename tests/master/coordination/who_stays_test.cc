@@ -1,5 +1,5 @@
-// Who stays (proto/PROTOCOL.md, "Who stays"), in every small world: compared with the table's rules, applied to every
-// set of members that could stay.
+// Compares who stays (proto/PROTOCOL.md, "Who stays") in every small world with the table's rules, applied to every set
+// of members that could stay.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ Mask Staying(const Small& small) {
   return stay;
 }
 
-// Whether no member of the set accuses another one.
+// Returns whether no member of the set accuses another one.
 bool AtPeace(const Small& small, Mask set) {
   for (std::size_t i = 0; i < small.world; ++i) {
     if (Has(set, i) && (small.accusers[i] & set) != 0) return false;
@@ -244,7 +244,7 @@ TEST(WhoStays, SuspicionsTellWhichOfTwoIsAtFault) {
   }
 }
 
-// What is settled stays so, whatever else the members say about the one that is at odds with all others.
+// A dispute that is settled stays so, whatever else the members say about the one that is at odds with all others.
 TEST(WhoStays, SettledDisputeIsNotChangedByFurtherWordsOfTheSameFault) {
   ForEachMatrix(4, [](std::vector<Mask> accusers) {
     Small small = Peaceful(4);

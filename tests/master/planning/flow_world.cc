@@ -223,7 +223,7 @@ class Simulation {
     before.swap(active_);
     for (const std::uint32_t index : before) {
       Pair& pair = pairs_[index];
-      // What is left for less than a thousandth of the time so far has gone, too: fewer steps.
+      // A remainder of less than a thousandth of the time so far counts as sent, to save steps.
       if (pair.left <= pair.rate * std::max(1e-9, 1e-3 * std::min(passed, now_))) {
         const Segment sent = pair.segments.front();
         pair.segments.pop();

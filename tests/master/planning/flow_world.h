@@ -58,7 +58,7 @@ struct FlowOp {
   Codec codec = Codec::kNone;
 };
 
-// When the last rank has its result, or `limit` if that is later.
+// Returns when the last rank has its result, or `limit` if that is later.
 double FlowSeconds(const FlowWorld& world, const FlowOp& op, double limit);
 
 }  // namespace ringway

@@ -1,5 +1,5 @@
-// How much slower what the plan chooses is than the best of all algorithms, on networks of all kinds. Prints the worst;
-// PLAN_SEED=N in the environment judges that network alone.
+// Bounds how much slower the plan's choice is than the best of all algorithms, on networks of all kinds. Prints the
+// worst; PLAN_SEED=N in the environment judges that network alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ Case RandomCase(std::uint64_t seed) {
   return out;
 }
 
-// Without a shared one, what its hosts have together.
+// Returns the rate of the site's uplink; without a shared one, the sum of its hosts' uplinks.
 double SiteUplink(const FlowWorld& world, std::uint32_t site) {
   double sum = 0;
   for (const FlowWorld::Host& host : world.hosts) sum += host.site == site ? host.uplink : 0;
@@ -61,7 +61,7 @@ std::vector<control::PeerInfo> MembersOf(const Case& one) {
   return members;
 }
 
-// What the daemons would measure.
+// Returns the rates that the daemons would measure.
 PathBook MeasuredBook(const Case& one) {
   PathBook book;
   const std::vector<std::uint32_t> hosts = one.world.HostsOfRanks();

@@ -34,7 +34,7 @@ int Crossings(const PathMatrix& paths, const Order& ring) {
   return crossings;
 }
 
-// What a ring of a RandomWorld is judged by, the lower the better.
+// The criteria by which a ring of a RandomWorld is judged, the lower the better.
 using Merit = std::tuple<int, long, int, Order>;
 
 Merit MeritOf(const PathMatrix& paths, const Order& ring) {

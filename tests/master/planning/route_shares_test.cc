@@ -47,7 +47,7 @@ TEST(DirectShares, TakeFromASlowUplinkWhatItWouldSendTwice) {
   EXPECT_NEAR(BusiestSecondsPerByte(paths, EqualShares(4)) * 50e6, 1.5, 1e-9);
 }
 
-// What no shares can beat, where the ends are all that limits: see the header.
+// The header has the bound that no shares can beat where only the ends limit.
 TEST(DirectShares, ReachTheLeastThatEndsAllow) {
   for (const std::size_t peers : {3U, 4U, 5U}) {
     for (std::uint64_t seed = 1; seed <= 100; ++seed) {

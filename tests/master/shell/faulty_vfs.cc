@@ -72,7 +72,7 @@ struct FileCalls {
   }
   static int FileControl(sqlite3_file*, int, void*) { return SQLITE_NOTFOUND; }
   static int SectorSize(sqlite3_file* file) { return Of(file).real()->pMethods->xSectorSize(Of(file).real()); }
-  // Nothing that would save SQLite a sync.
+  // Reports no property that would save SQLite a sync.
   static int DeviceCharacteristics(sqlite3_file*) { return 0; }
 
   static int OpenFile(sqlite3_vfs* vfs, const char* name, sqlite3_file* file, int flags, int* out_flags) {

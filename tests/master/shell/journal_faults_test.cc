@@ -39,7 +39,7 @@ class JournalFaultsTest : public JournalFixture {
     for (const record::Group& group : groups) state.push_back(group.SerializeAsString());
     return state;
   }
-  // What a start on the files would find; nothing if it is refused.
+  // Returns what a start on the files would find; nothing if it is refused.
   std::optional<State> Found() const {
     const auto journal = Journal::Open(path_);
     if (!journal.ok()) return std::nullopt;
@@ -358,8 +358,9 @@ TEST_F(JournalFaultsTest, FileThatIsDeletedOrReplacedDuringAWriteIsNoticed) {
   }
 }
 
-// As logrotate's copytruncate does, at each of the write's own writes and syncs; its later writes fill the file up
-// again. Once while the log grows, and once after a checkpoint, from when on it is written from its beginning.
+// Empties the file as logrotate's copytruncate does, at each of the write's own writes and syncs; its later writes fill
+// the file up again. It happens once while the log grows, and once after a checkpoint, when the log is written from its
+// beginning.
 TEST_F(JournalFaultsTest, FileThatIsEmptiedDuringAWriteIsNoticed) {
   for (const bool grows : {true, false}) {
     for (const auto call : {FaultyVfs::Call::kWrite, FaultyVfs::Call::kSync}) {

@@ -77,7 +77,7 @@ class ServerFloodTest : public testing::Test {
     return Framed(message);
   }
 
-  // So many that a status takes half a megabyte, and several slices to make.
+  // Forms so many groups that a status takes half a megabyte, and several slices to make.
   void FormManyGroups() {
     constexpr std::size_t kGroups = 900;
     std::string words = Hello("host");

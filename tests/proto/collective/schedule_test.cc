@@ -92,7 +92,7 @@ TEST(RingSchedule, EachRankSendsTheTextbookVolume) {
   EXPECT_EQ(RingSchedule(Identity(1), Rank(0)).departures.size(), 0u);
 }
 
-// What rank `self` sends of a buffer of one, in units of it.
+// Returns what rank `self` sends, in units of the buffer.
 double Volume(Algorithm algorithm, std::uint32_t world, std::uint32_t self, std::uint32_t site_size = 1) {
   std::vector<std::uint32_t> sites;
   for (std::uint32_t rank = 0; rank < world; ++rank) sites.push_back(rank / site_size);
@@ -116,7 +116,7 @@ TEST(Schedules, SendTheTextbookVolumes) {
   }
 }
 
-// What a rank's sums take beside their first two values, which are added in the output.
+// A rank's sums put aside the values beside their first two, which are added in the output.
 TEST(Schedules, PutAsideNoMoreThanTheySay) {
   for (std::uint8_t kind = 0; kind < kAlgorithmCount; ++kind) {
     for (const std::uint32_t world : {2u, 3u, 4u, 7u, 8u, 33u, 64u}) {

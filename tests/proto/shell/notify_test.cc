@@ -113,7 +113,7 @@ TEST_F(WatchdogTest, HeartIsQuietWhereNobodyWaits) {
   EXPECT_EQ(loop.run(), 0U);
 }
 
-// In a process of its own: the sockets are those from 3 on.
+// It runs in a process of its own, because the sockets are those from 3 on.
 TEST(TakeSocketsTest, AreThoseThatWereOpenedForThisProcess) {
   const auto child = [](const std::string& pid, const std::string& count) {
     int pair[2];

@@ -41,7 +41,7 @@ TEST_F(QueryTest, RefusedConnectionIsAMasterThatDoesNotRun) {
   EXPECT_NE(status.text().find("start ringway-master"), std::string::npos) << status.text();
 }
 
-// With its backlog full the kernel drops what comes, as a firewall does.
+// The kernel drops what comes when the backlog is full, as a firewall does.
 TEST_F(QueryTest, DroppedPacketsAreTheAddressOrAFirewall) {
   ASSERT_EQ(::listen(listening_, 0), 0);
   Status status = Ask();
@@ -51,7 +51,7 @@ TEST_F(QueryTest, DroppedPacketsAreTheAddressOrAFirewall) {
   EXPECT_EQ(status.text().find("start ringway-master"), std::string::npos) << status.text();
 }
 
-// As a master does that has too many connections: the first is closed at once, the second answered.
+// A master that has too many connections does so: the first is closed at once, the second answered.
 TEST_F(QueryTest, StatusIsAskedForAgainWhereTheConnectionIsClosedWithoutAnAnswer) {
   ASSERT_EQ(::listen(listening_, 2), 0);
   std::thread master([this] {

@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// What is logged while it lives.
+// Captures what is logged while it lives.
 class LogCapture {
  public:
   LogCapture() {

@@ -16,7 +16,8 @@ namespace {
 
 class WithinHostTest : public NetTest {
  protected:
-  // As this host would send to somewhere far away; nothing is sent. Nothing if it has no way there.
+  // Returns the address from which this host would send to somewhere far away; nothing if it has no route. Sends
+  // nothing.
   static std::optional<SocketAddress> OwnAddress() {
     const auto far = ResolveBlocking({.host = "192.0.2.1", .port = 9}, false);
     const UniqueFd udp(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));

@@ -69,7 +69,7 @@ namespace {
 
 using ConnectorTest = NetTest;
 
-// As a daemon's loop does on SIGTERM.
+// A daemon's loop ends so on SIGTERM.
 TEST_F(ConnectorTest, LoopEndsWhileANameIsLookedUp) {
   NameServer::Get().Fall();
   auto loop = std::make_unique<asio::io_context>();

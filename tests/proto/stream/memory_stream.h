@@ -25,7 +25,7 @@
 
 namespace ringway::net {
 
-// What happens to the bytes of one direction.
+// The faults of one direction.
 struct MemoryFaults {
   static constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
@@ -48,7 +48,7 @@ struct MemoryOptions {
 
 namespace memory {
 
-// Who waits for one side of a pipe, at most one.
+// The waiter at one side of a pipe, at most one.
 struct Wait {
   asio::io_context* loop = nullptr;
   std::shared_ptr<StreamSink> waiter;
@@ -129,14 +129,14 @@ class Pipe {
     const std::scoped_lock lock(mutex_);
     writer_ = {};
   }
-  // How often its writer's counters were read.
+  // Returns how often its writer's counters were read.
   std::size_t looks() const { return looks_; }
   void OnLook() { ++looks_; }
   std::size_t read_bytes() {
     const std::scoped_lock lock(mutex_);
     return read_;
   }
-  // What was written can still be read.
+  // Closes the pipe; written bytes can still be read.
   void Close() {
     const std::scoped_lock lock(mutex_);
     if (silent_) return;

@@ -52,7 +52,7 @@ class NetTest : public ::testing::Test {
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds.data()), 0);
     return {std::make_unique<TcpStream>(UniqueFd(fds[0])), UniqueFd(fds[1])};
   }
-  // What it has read already, up to 64 KiB.
+  // Returns what it has read already, up to 64 KiB.
   static std::string UnreadOf(Stream& stream) {
     std::string out(64 * 1024, '\0');
     out.resize(stream.Read(std::as_writable_bytes(std::span(out))).bytes);
@@ -80,7 +80,7 @@ class NetTest : public ::testing::Test {
       out.append(buffer.data(), static_cast<std::size_t>(got));
     }
   }
-  // Whether the other side has closed (after everything it sent was read).
+  // Returns whether the other side has closed (after everything it sent was read).
   static bool IsClosed(int fd) {
     std::array<char, 4096> buffer{};
     for (;;) {

@@ -28,7 +28,7 @@ class TestAuthority {
   TestAuthority(const TestAuthority&) = delete;
   TestAuthority& operator=(const TestAuthority&) = delete;
 
-  // That of the process.
+  // Returns the authority of the process.
   static TestAuthority& Get() {
     static TestAuthority authority;
     return authority;

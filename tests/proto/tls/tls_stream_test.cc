@@ -99,7 +99,7 @@ class TlsStreamTest : public testing::Test {
           std::make_unique<TlsStream>(std::move(pair.b), sides.accepts, TlsStreamOptions{.key_bytes = sides.key_bytes}),
           sides);
   }
-  // Who waits is held by what it waits for.
+  // A stream holds the handler that waits for it, which holds the stream.
   void TearDown() override {
     for (const auto& party : {near_, far_}) {
       if (party != nullptr) party->Close();
@@ -228,7 +228,7 @@ TEST_F(TlsStreamTest, OtherAuthorityIsRefusedAtBothEnds) {
   EXPECT_TRUE(far_->failed());
 }
 
-// What a host that was cloned, or stolen, may still send: no fresh one can be made by Load.
+// A cloned or stolen host may still send such certificates: Load cannot make a fresh one.
 TEST_F(TlsStreamTest, CertificateWithoutIdentityOrOfAnotherTimeIsRefused) {
   const TestAuthority authority;
   const CredentialFiles good = authority.Issued(kNear);
