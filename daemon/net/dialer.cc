@@ -84,7 +84,7 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
         request_(std::move(request)),
         done_(std::move(done)) {}
 
-  // The first connection tells what path it is, and with it the number of lanes where that is still open.
+  // The first connection shows the kind of path, and so the number of lanes if that is still open.
   void Start() {
     pair_.lanes = request_.control ? 0 : request_.lanes != 0 ? request_.lanes : options_.lanes;
     const bool open = pair_.lanes == 0 && !request_.control;

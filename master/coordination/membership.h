@@ -1,7 +1,7 @@
 // Which members are dropped when members accuse each other. Pure.
 //
 // An accusation is final: its two sides never share a view again. A suspicion is not: the link is down, or the other is
-// silent, but not for the detection time yet. A suspicion drops nobody; it tells who is at fault where an accusation
+// silent, but not for the detection time yet. A suspicion drops nobody; it shows who is at fault where an accusation
 // has to be settled anyway.
 #pragma once
 

@@ -171,7 +171,7 @@ Accusations Recovery::Suspicions() const {
   return out;
 }
 
-// Members that the master hears accuse each other, and what they have said so far does not tell who is at fault. Other
+// Members that the master hears accuse each other, and what they have said so far does not show who is at fault. Other
 // accusations that belong to the same fault are milliseconds away: the dispute is open until none has come for a while.
 // It ends, for each accusation is counted once.
 bool Recovery::IsDisputed(TimePoint now) const {

@@ -1,6 +1,6 @@
-// The mark beside a journal, JOURNAL.id: which journal it is, and how many changes it holds at least. It tells a
-// journal that was deleted, truncated, restored from an older backup or bereft of its write-ahead log from one that is
-// new.
+// The mark beside a journal, JOURNAL.id, records which journal it is, and how many changes it holds at least. It
+// distinguishes a new journal from one that was deleted, truncated, restored from an older backup or bereft of its
+// write-ahead log.
 //
 // The mark is written after the change that it counts, so it may lag behind the journal by one change, never run ahead.
 // Two slots are written in turn, so a torn write loses neither the previous mark nor the file.

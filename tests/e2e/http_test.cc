@@ -1,4 +1,4 @@
-// The HTTP endpoints of the programs, read by a client that is not ours.
+// The HTTP endpoints of the programs, read by a client of another library.
 #include <gtest/gtest.h>
 #include <httplib.h>
 #include <sys/socket.h>

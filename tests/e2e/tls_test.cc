@@ -1,6 +1,7 @@
 // Mutual TLS with the real programs: who has a certificate works as without, nobody else gets anywhere, and no running
 // operation notices the attempt.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <csignal>
 #include <filesystem>
