@@ -30,7 +30,7 @@ inline constexpr std::size_t kFrameChecksumBytes = 8;
 inline constexpr std::uint32_t kProtocolVersionMin = 9;
 inline constexpr std::uint32_t kProtocolVersionMax = 9;
 
-// The highest version that both ranges contain, or nothing.
+// Returns the highest version that both ranges contain, or nothing.
 std::optional<std::uint32_t> AgreeVersion(std::uint32_t other_min, std::uint32_t other_max);
 
 // Appends one frame to `out`. REQUIRES: the message serializes to at most kFrameBytesMax.

@@ -238,7 +238,7 @@ constexpr std::uint64_t MembersHash(const Ids& ids, Number number = {}) {
   return hash.value();
 }
 
-// The name of a tensor as a number.
+// Returns the name of a tensor as a number.
 constexpr std::uint64_t FeedbackOf(std::string_view name) {
   Fnv hash;
   for (const char c : name) hash.Add(static_cast<std::uint8_t>(c));

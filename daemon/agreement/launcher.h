@@ -29,11 +29,11 @@ class Launcher {
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
-  // The same on every rank. Where it would need too much memory, a ring does.
+  // Returns the algorithm, which is the same on every rank; a ring where the planned one would need too much memory.
   Algorithm AlgorithmOf(const Operation& op) const;
   // Made once a view: of many ranks it takes longer than a small operation. An all_to_all_v has its own.
   std::shared_ptr<const collective::Schedule> ScheduleOf(const Submission& submission);
-  // The bound on its result's error; 0 where nothing is lost. Made once a view.
+  // Returns the bound on its result's error; 0 where nothing is lost. Made once a view.
   double ErrorBoundOf(const Descriptor& descriptor);
   void OnView() {
     schedules_.clear();

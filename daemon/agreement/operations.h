@@ -72,7 +72,7 @@ class Operations {
 
   // ---- work
   bool HasWork() const { return work_.size() > 0; }
-  // A slice of copies and sums.
+  // Does a slice of copies and sums.
   [[nodiscard]] bool Work();
   // Reports and forgets what is due.
   void SettleDue();

@@ -51,7 +51,7 @@ class Paths {
   const std::set<PeerId>& turn() const { return prober_.turn(); }
   // REQUIRES: it is its turn.
   bool NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out);
-  // An empty frame, which the other side skips; false if the lane is down.
+  // Makes an empty frame, which the other side skips; returns false if the lane is down.
   bool EmptyFrame(const LinkId& lane, Outbound& out);
 
  private:

@@ -110,7 +110,7 @@ class Peer {
   // The next segment for this lane with at most `payload_bytes_max`, if there is one: it counts as sent. Codecs encode
   // into `scratch`, which must hold payload_bytes_max and stay untouched until the segment is written.
   bool NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std::span<std::byte> scratch, Outbound& out);
-  // An empty frame, which the other side skips; false if the lane is down.
+  // Makes an empty frame, which the other side skips; returns false if the lane is down.
   bool EmptyFrame(const LinkId& lane, Outbound& out);
   // Peers for which NextSegment may give something.
   std::vector<PeerId> PeersWithWork() const;

@@ -85,7 +85,7 @@ bool GiveRound(const Lanes& lanes, std::size_t large, Turns& turns, const Give& 
   return gave;
 }
 
-// The sum over all lanes of a pair, at one moment.
+// Returns the sum over all lanes of a pair, at one moment.
 PathSample SampleOf(PeerId other, std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic);
 
 class PairFlow {

@@ -80,7 +80,7 @@ class Prober {
   void On(PeerId from, Step step, TimePoint now);
   std::vector<Message> TakeMessages();
 
-  // The peers being probed now: none, one, or several.
+  // Returns the peers being probed now: none, one, or several.
   const std::set<PeerId>& turn() const;
   // Returns the payload bytes of the next frame to `other`, at most `bytes_max`, and counts them as sent; 0: no more.
   // REQUIRES: turn() contains `other`.

@@ -149,7 +149,7 @@ class Mesh {
     std::uint32_t said() const { return dials_lanes ? std::max(used_here, used_there) : used_here; }
     // Returns how many lanes there should be.
     std::uint32_t wanted() const;
-    // The first lanes; when they are up, at most kMoreAtOnce of the others.
+    // Returns the first lanes; when they are up, at most kMoreAtOnce of the others.
     std::vector<LaneId> missing() const;
     bool complete() const { return lanes_expected > 0 && missing().empty(); }
     bool carries() const { return !lanes.empty() && lanes.rbegin()->value >= SmallLanes(lanes_expected); }

@@ -140,7 +140,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   std::optional<std::uint32_t> user() const { return user_; }
   // The same for its shares.
   const HostUser& host_user() const { return host_user_; }
-  // The share of the daemon's memory for the session and its peer.
+  // Returns the share of the daemon's memory for the session and its peer.
   const std::shared_ptr<MemoryShare>& memory() const { return memory_; }
 
  private:

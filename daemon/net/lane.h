@@ -74,7 +74,7 @@ class Lane {
   static constexpr std::size_t kTurnBytes = 256 << 10;  // received at once, then other events get their turn
 
  protected:
-  // The connection's path; null without a connection.
+  // Returns the connection's path; null without a connection.
   virtual StreamPath* path() = 0;
 
  private:

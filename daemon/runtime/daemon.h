@@ -51,7 +51,8 @@ class Daemon final : public net::MasterSink, public DataPlaneSink {
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  // The whole life; runs the control thread's loop on the calling thread. A Status that is not ok: it did not start.
+  // Lives its whole life: runs the control thread's loop on the calling thread. A Status that is not ok: it did not
+  // start.
   Status Run();
 
   // ---- net::MasterSink (control thread)

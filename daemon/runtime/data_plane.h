@@ -82,9 +82,9 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
   DataPlane(const DataPlane&) = delete;
   DataPlane& operator=(const DataPlane&) = delete;
 
-  // The budget that trainers' sessions share.
+  // Returns the budget that trainers' sessions share.
   const std::shared_ptr<MemoryBudget>& memory() const { return memory_; }
-  // The shares of the users.
+  // Returns the shares of the users.
   const std::shared_ptr<local::UserShares>& shares() const { return shares_; }
   // Before the first master message; both are known only now. `address`: what others dial; empty: nothing. `bound`: of
   // the listener.

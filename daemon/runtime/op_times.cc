@@ -7,7 +7,7 @@
 namespace ringway::daemon {
 namespace {
 
-// The lower median. REQUIRES: not empty.
+// Returns the lower median. REQUIRES: not empty.
 Duration MedianOf(std::deque<Duration> times) {
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>((times.size() - 1) / 2);
   std::nth_element(times.begin(), middle, times.end());

@@ -279,7 +279,7 @@ Status EnqueueAll(Wait* wait, cudaStream_t stream, const Event* after, bool* wai
   return status;
 }
 
-// A quarter of the queues that kernels share.
+// Returns a quarter of the queues that kernels share.
 std::size_t HeldMost() {
   constexpr std::size_t kUnlessSet = 8;
   constexpr std::size_t kQueuesMost = 32;

@@ -18,7 +18,7 @@
 
 namespace ringway::staging {
 
-// The process's.
+// Returns the one of the process.
 HeldStreams& TheHeldStreams();
 
 // Implements Library::HoldStream. `after` is null, or recorded.

@@ -85,7 +85,7 @@ class Attempt final : private collective::ReadySink {
   // Its executor goes. Idle ones stay as they are.
   void End();
   bool live() const { return executor_ != nullptr; }
-  // The newest attempt's; 0: there was none.
+  // Returns the newest attempt's number; 0 if there was none.
   std::uint64_t number() const { return number_; }
   // REQUIRES: live.
   collective::Executor& executor() { return *executor_; }

@@ -48,7 +48,7 @@ class Search {
     return set;
   }
 
-  // The greedy clique from the lowest vertex upwards.
+  // Returns the greedy clique from the lowest vertex upwards.
   Bits Grown(Bits candidates) const {
     Bits clique = 0;
     while (candidates != 0) {

@@ -95,7 +95,7 @@ class Coordinator final : public GroupSink {
   std::vector<FormerPeer> TakeDropped() { return former_.TakeNew(); }
 
   bool NeedsRecord() const { return !unrecorded_.empty(); }
-  // The groups that changed, whole; one without members is deleted.
+  // Returns the groups that changed, whole; one without members is deleted.
   std::vector<record::Group> Unrecorded() const;
   void OnRecorded(TimePoint now);
   // Writing the journal failed and will be retried; pending peers get the reason.

@@ -62,7 +62,7 @@ class Group {
   Group(std::string name, const control::JoinRequest& first, GroupOptions options, GroupSink& sink);
   // Restores a journaled group. Its peers are offline, which counts as silence only from `missed` on.
   Group(const record::Group& record, GroupOptions options, GroupSink& sink, TimePoint missed);
-  // The record for the journal; the coordinator fills in the members' daemons.
+  // Returns the record for the journal; the coordinator fills in the members' daemons.
   record::Group Record() const;
 
   // kJoinRefused or kInvalidArgument if this peer cannot be added.

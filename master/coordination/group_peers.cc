@@ -179,7 +179,7 @@ std::string GroupPeers::WhyGone(PeerId id, TimePoint now) const {
   return "it did not answer during a recovery";
 }
 
-// The labels of a few accusers, and the number of the others; "" if there are none.
+// Returns the labels of a few accusers, and the number of the others; "" if there are none.
 std::string GroupPeers::Accusers(PeerId id) const {
   constexpr std::size_t kNamed = 2;  // texts for trainers are short
   const auto found = accusations_.find(id);

@@ -72,7 +72,7 @@ struct Peace {
   bool exact = true;  // false: the search was stopped, a larger set may exist
 };
 
-// The largest subset of `peers` without an accusation.
+// Returns the largest subset of `peers` without an accusation.
 Peace LargestInPeace(const std::vector<PeerId>& peers, const Discords& discords, std::uint64_t& steps_left) {
   CliqueProblem problem{.neighbours = std::vector<std::uint64_t>(peers.size()),
                         .wanted = std::vector<std::uint32_t>(peers.size(), 1)};

@@ -76,7 +76,7 @@ Json SharesJson(const control::View& view, const std::vector<std::uint32_t>& sha
   return out;
 }
 
-// The rings of the rings schedule; null if there is only one.
+// Returns the rings of the rings schedule; null if there is only one.
 Json RingsJson(const control::View& view, const PathMatrix& measured, const std::vector<WeightedRing>& rings) {
   Json out;
   for (const WeightedRing& ring : rings) {

@@ -41,7 +41,7 @@ class StatusReport {
   DaemonId last_daemon_;  // likewise; 0: none
 };
 
-// All slices at once.
+// Returns all slices at once.
 std::string StatusJson(const Coordinator& coordinator, const ProcessFacts& facts, std::size_t bytes_max);
 
 }  // namespace ringway

@@ -36,7 +36,7 @@ class ViewChain {
   bool current_was_prepared() const { return current_was_prepared_; }
   const std::map<Epoch, control::View>& prepared() const { return prepared_; }
   const control::View& Newest() const { return prepared_.empty() ? current_ : prepared_.rbegin()->second; }
-  // The current view or a prepared one. REQUIRES: there is one of this epoch.
+  // Returns the current view or a prepared one. REQUIRES: there is one of this epoch.
   const control::View& At(Epoch epoch) const;
 
   // Members of the current view, and of any view.

@@ -73,7 +73,7 @@ class CostModel {
   };
   std::vector<Candidate> CandidatesFor(OpKind collective) const;
   bool Allows(const Candidate& candidate, std::uint64_t bytes) const;
-  // The index of the one that Cheapest means.
+  // Returns the index of the one that Cheapest means.
   std::size_t CheapestOf(const std::vector<Candidate>& candidates, std::uint64_t bytes) const;
   FlowModel::Flows FlowsOf(OpKind collective, Algorithm algorithm) const;
   double SecondsOf(const FlowModel::Flows& flows, std::uint64_t bytes, double limit) const;

@@ -50,7 +50,7 @@ class FlowModel {
   // Returns when the last segment arrives. If that is later than `limit`, the result is over `limit`, but not exact.
   double Seconds(const Flows& flows, double bytes, std::uint64_t segment_bytes_max, double limit) const;
 
-  // The longest delay of all paths; 0 for one peer.
+  // Returns the longest delay of all paths; 0 for one peer.
   double longest_delay() const { return longest_delay_; }
 
  private:

@@ -28,8 +28,8 @@ Value Known(const std::map<Key, Value>& values, const Key& key) {
   return found == values.end() ? Value{} : found->second;
 }
 
-// The host of an address, without its port; of a daemon that nobody can dial, its name, which is no host's. Empty if
-// there is neither.
+// Returns the host of an address, without its port; of a daemon that nobody can dial, its name, which is no host's.
+// Empty if there is neither.
 std::string HostOf(const control::PeerInfo& member) {
   if (member.address().empty()) return member.daemon().empty() ? "" : "daemon " + member.daemon();
   const Result<Endpoint> endpoint = ParseEndpoint(member.address());

@@ -46,8 +46,8 @@ class PathBook {
 
   void Forget(PeerId peer);
 
-  // The matrix for members in rank order. Sites are numbered in the order of their first member. Rates that no peer has
-  // reported are those `remembered` of its daemon.
+  // Returns the matrix for members in rank order. Sites are numbered in the order of their first member. Rates that no
+  // peer has reported are those `remembered` of its daemon.
   PathMatrix Between(const std::vector<control::PeerInfo>& members, const HostRates& remembered = {}) const;
 
  private:

@@ -75,7 +75,7 @@ void ForEachPath(std::size_t peers, const Visit& visit) {
   }
 }
 
-// The longest of all paths; 0 if none is known.
+// Returns the longest of all paths; 0 if none is known.
 double LongestDelay(const PathMatrix& paths);
 
 // Assumed rate of a link if no rate at all is known.

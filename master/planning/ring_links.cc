@@ -20,7 +20,7 @@ LinkCost CostOfLink(const PathMatrix& paths, std::size_t from, std::size_t to) {
   return std::llround(seconds * 1e6) * kCostPerMicrosecond + crossing;
 }
 
-// The first rate of each class, descending. Doubles span fewer than 15,000 factors of 1.1.
+// Returns the first rate of each class, descending. Doubles span fewer than 15,000 factors of 1.1.
 std::vector<double> ClassesOf(std::vector<double> rates) {
   std::sort(rates.begin(), rates.end(), std::greater<>());
   std::vector<double> firsts;

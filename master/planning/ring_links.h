@@ -34,7 +34,7 @@ class RingLinks {
   LinkCost cost(std::size_t from, std::size_t to) const { return cost_[from * size_ + to]; }
   RateClass worst_class() const { return worst_class_; }
 
-  // An upper bound for every ring: each peer needs one outgoing and one incoming link.
+  // Returns an upper bound for every ring: each peer needs one outgoing and one incoming link.
   RateClass BestClassPossible() const;
 
   // Class of a ring's slowest link, and total cost of its links. REQUIRES: `ring` has at least two peers.

@@ -64,7 +64,7 @@ std::uint64_t RetainedBytes(double delay, const control::Plan& current, const co
   return std::max(plan.small_bytes_max(), std::min(pays, plan.retained_bytes_max()));
 }
 
-// The view with this ring, and the best routes and table for it.
+// Returns the view with this ring, and the best routes and table for it.
 control::View ViewWith(const std::vector<std::uint32_t>& ring, const PathMatrix& paths, const control::Plan& plan,
                        const control::View& current) {
   const Routes routes = RoutesWith(ring, paths, RingSearch::kGreedy);

@@ -27,7 +27,7 @@ std::vector<std::uint32_t> RingOrder(const std::vector<control::PeerInfo>& membe
 // Returns this ring with the best shares and rings. A recovery has time for strides only.
 Routes RoutesWith(const std::vector<std::uint32_t>& ring, const PathMatrix& paths, RingSearch search);
 
-// The routes in a view.
+// Returns the routes in a view.
 Routes RoutesOf(const control::View& view);
 void SetRoutes(const Routes& routes, control::View* view);
 

@@ -81,7 +81,7 @@ class Journal {
   Status Load(const std::optional<JournalMark>& mark);
   Status LoadState();
   Status LoadGroups();
-  // One transaction, counted; then the mark.
+  // Commits one transaction, which is counted; then writes the mark.
   Status Commit(State next, const std::vector<record::Group>& groups);
   Status Put(const record::Group& group);
   Status PutState(const State& state);

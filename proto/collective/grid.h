@@ -28,7 +28,7 @@ using Bounds = std::vector<std::uint64_t>;
 // Chunks as long as their weights among each other, to a multiple of `unit`; one without weight is empty. REQUIRES: any
 // weight is above 0.
 Bounds WeightedChunks(std::uint64_t count, std::span<const std::uint32_t> weights, std::uint64_t unit = kGridElements);
-// A chunk for each rank: its PartOf(count, world_size, rank).
+// Returns a chunk for each rank: its PartOf(count, world_size, rank).
 Bounds PartChunks(std::uint64_t count, std::uint32_t world_size);
 
 class Grid {

@@ -322,7 +322,7 @@ std::vector<std::uint32_t> SiteWeights(const std::vector<std::vector<Rank>>& by_
   return weights;
 }
 
-// The ring from the root on.
+// Returns the ring from the root on.
 std::vector<Rank> RingFrom(Ring ring, Rank root) {
   std::vector<Rank> out(ring.begin(), ring.end());
   std::rotate(out.begin(), std::find(out.begin(), out.end(), root), out.end());

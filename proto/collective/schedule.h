@@ -128,7 +128,7 @@ struct Transfers {
 
 // K = 1 needs no transfers. REQUIRES: HasAlgorithm(collective, algorithm), `root` is a rank.
 Transfers TransfersOf(OpKind collective, Algorithm algorithm, const Routes& routes, Rank root = Rank());
-// One rank's part of them.
+// Returns one rank's part of them.
 Schedule MakeSchedule(OpKind collective, Algorithm algorithm, const Routes& routes, Rank self, Rank root = Rank());
 
 // An all_to_all_v without the transfers that the layout makes empty: such pairs exchange nothing.

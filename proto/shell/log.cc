@@ -25,7 +25,7 @@ spdlog::level::level_enum LevelOf(Level level) {
   return kLevels[static_cast<int>(level)];
 }
 
-// A JSON string; for text as it is where it is one word and no more.
+// Returns a JSON string; in the text format, the value as it is if it is a single word.
 std::string Escaped(const std::string& value) {
   const bool plain = !value.empty() && value.find_first_of(" \"=") == std::string::npos && IsPrintable(value);
   if (!g_json && plain) return value;

@@ -38,7 +38,7 @@ constexpr std::uint64_t kSocketsMax = 64;
 constexpr std::uint64_t kWatchdogMax = 24ULL * 3600 * 1'000'000;
 constexpr int kBeats = 4;  // in the watchdog's time
 
-// A number from the environment; 0 if there is none.
+// Returns a number from the environment; 0 if there is none.
 std::uint64_t Number(const char* name) {
   const char* text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here sets one
   std::uint64_t number = 0;

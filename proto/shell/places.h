@@ -22,7 +22,7 @@ struct FilePlace {
 };
 Status CheckFilePlace(const FilePlace& place);
 
-// A Unix socket; directories are made.
+// Checks the place of a Unix socket; its directories are made.
 Status CheckSocketPlace(const std::string& option, const std::string& path);
 
 // Who is to reach an address.
@@ -32,7 +32,7 @@ enum class Reach : std::uint8_t {
   kAny,
 };
 
-// The address of HOST:PORT to listen on.
+// Returns the address of HOST:PORT to listen on.
 Result<net::SocketAddress> ResolveListen(const std::string& option, const Endpoint& where, Reach reach);
 // Checks the address of --http, which has the same reach as the program (`reach`). Empty means no HTTP server.
 Status CheckHttpAddress(const std::string& address, Reach reach);

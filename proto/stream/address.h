@@ -32,10 +32,10 @@ std::string ToString(const SocketAddress& address);
 
 // Returns whether `host` is an address, which needs no lookup.
 bool IsNumericHost(const std::string& host);
-// The first address of `where`. Blocks on the resolver: for start-up only.
+// Returns the first address of `where`. Blocks on the resolver: for start-up only.
 Result<SocketAddress> ResolveBlocking(const Endpoint& where, bool passive);
 
-// A listening TCP socket, non-blocking.
+// Returns a listening TCP socket, non-blocking.
 Result<UniqueFd> ListenTcp(const SocketAddress& where);
 // Returns Ok if ListenTcp would succeed provided that nobody listens there now. Does not listen.
 Status CheckListenTcp(const SocketAddress& where);

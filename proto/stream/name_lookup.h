@@ -19,7 +19,7 @@
 
 namespace ringway::net {
 
-// The text of getaddrinfo's `error`. REQUIRES: errno is unchanged, for EAI_SYSTEM.
+// Returns the text of getaddrinfo's `error`. REQUIRES: errno is unchanged, for EAI_SYSTEM.
 std::string LookupErrorText(int error);
 
 class NameLookup : public asio::execution_context::service {

@@ -23,8 +23,8 @@ struct LinkTuning {
 // Best effort: an option that this kernel lacks is skipped, the connection works without it.
 void TuneLink(int fd, const LinkTuning& tuning);
 
-// The congestion control for a round trip (0: not known): cubic within a host or a site, where bbr's pacing costs time;
-// else bbr, which losses do not slow down. Measured: tests/bench/RESULTS.md.
+// Returns the congestion control for a round trip (0: not known): cubic within a host or a site, where bbr's pacing
+// costs time; else bbr, which losses do not slow down. Measured: tests/bench/RESULTS.md.
 std::string CongestionFor(const LinkTuning& tuning, Duration round_trip);
 
 // Sets the congestion control of an open connection; one that this kernel lacks is skipped.
@@ -34,7 +34,7 @@ void ChooseCongestion(int fd, const LinkTuning& tuning);
 // other congestion controls, and where this process may not choose bbr.
 void RenewCongestion(int fd);
 
-// The kernel's smoothed round trip; on a fresh connection the handshake's. 0 if it has seen none.
+// Returns the kernel's smoothed round trip; on a fresh connection the handshake's. 0 if it has seen none.
 Duration RoundTripOf(int fd);
 
 // Sets the pacing rate; 0: no limit.
@@ -43,7 +43,7 @@ void LimitRate(int fd, double bytes_per_second);
 // kInvalidArgument if this kernel does not offer congestion control `name`.
 Status CheckCongestion(const std::string& name);
 
-// One lane's share of kNotSentBytesMax, at most 512 KiB.
+// Returns one lane's share of kNotSentBytesMax, at most 512 KiB.
 std::uint32_t NotSentBytes(std::uint32_t lanes);
 
 }  // namespace ringway::net

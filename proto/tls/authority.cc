@@ -47,7 +47,7 @@ std::string TextOf(BIO* bio) {
   return {bytes, static_cast<std::size_t>(count)};
 }
 
-// A new file. It is whole, or not there.
+// Writes a new file, which is whole or not there.
 Status WriteNew(const std::string& path, const std::string& text, mode_t mode) {
   const net::UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!fd.valid() && errno == EEXIST) {

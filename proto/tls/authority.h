@@ -46,7 +46,7 @@ struct IssueDirectories {
 Status Issue(const IssueDirectories& where, const Identity& identity,
              const Validity& validity = ValidFor(kCertificateDays));
 
-// A certificate as text, one line each: identity, validity, issuer, fingerprint.
+// Returns a certificate as text, one line each: identity, validity, issuer, fingerprint.
 Result<std::string> Describe(const std::string& file);
 
 }  // namespace ringway::tls

@@ -58,7 +58,7 @@ Result<std::string> ReadFile(const std::string& path) {
 
 Bio BioOf(const std::string& text) { return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size()))); }
 
-// All certificates of a file, one at least.
+// Returns all certificates of a file, one at least.
 Result<std::vector<Certificate>> ReadCertificates(const std::string& path) {
   const Result<std::string> text = ReadFile(path);
   if (!text.ok()) return text.status();

@@ -52,7 +52,7 @@ struct Freer {
   }
 };
 
-// A certificate's identity; nullopt if it has none, or several.
+// Returns a certificate's identity; nullopt if it has none, or several.
 std::optional<Identity> IdentityOf(X509* certificate);
 // The same for the first certificate in a PEM file; nullopt also if there is none.
 std::optional<Identity> IdentityIn(const std::string& path);

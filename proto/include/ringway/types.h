@@ -288,7 +288,7 @@ constexpr const char* NameOf(Codec codec) {
   return static_cast<std::uint8_t>(codec) < kCodecCount ? InfoOf(codec).name : "?";
 }
 
-// The name of its codec.
+// Returns the name of its codec.
 constexpr const char* NameOf(const Encoding& encoding) { return NameOf(encoding.codec); }
 
 constexpr const char* NameOf(Rounding rounding) {
