@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# What quickstart.sh and the tests' scripts share: messages, waiting, packages, progress bars. To be sourced by bash under
+# Functions that quickstart.sh and the tests' scripts share: messages, waiting, packages, progress bars. To be sourced by bash under
 # `set -euo pipefail`.
 
 export LC_ALL=C.UTF-8
 
-# What a build needs; the names are those of Debian 12, Debian 13 and Ubuntu 24.04.
+# The packages that a build needs; the names are those of Debian 12, Debian 13 and Ubuntu 24.04.
 # shellcheck disable=SC2034  # used by those who source this
 BUILD_PACKAGES=(g++ cmake ninja-build ccache mold pkg-config protobuf-compiler libprotobuf-dev libasio-dev libspdlog-dev
   libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev libsqlite3-dev libssl-dev)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What tests/pace.sh makes of a slow machine.
+# Tests how tests/pace.sh judges a slow machine.
 set -euo pipefail
 # shellcheck source=tests/pace.sh
 source "$(dirname "${BASH_SOURCE[0]}")/pace.sh"

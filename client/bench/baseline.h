@@ -1,6 +1,6 @@
 // Another system, measured for comparison: a command that every rank runs for each size.
 //
-// In the command {rank}, {world}, {bytes}, {iters}, {warmup} and {json} are replaced. It measures an all-reduce of
+// {rank}, {world}, {bytes}, {iters}, {warmup} and {json} are replaced in the command. It measures an all-reduce of
 // {bytes} bytes of float32 and writes to the file {json} what ringway-bench writes: an object with "results", a list of
 // one object with "time_ms_median" and optionally "time_ms_min", "algorithm", "iterations" and "trainer_cpu_seconds".
 // A rank whose command writes no file (one rank may start all) took part without a measurement of its own.

@@ -12,8 +12,8 @@ struct LaneUsage {
   std::uint64_t retransmits = 0;  // by the kernel, on the lanes of all pairs that are up
 };
 
-// For the membership `peer_id` at the daemon on this socket, whose answer is awaited for at most a second. nullopt if
-// the daemon does not report it.
+// Returns the usage of the membership `peer_id` at the daemon on this socket, whose answer is awaited for at most a
+// second; nullopt if the daemon does not report it.
 std::optional<LaneUsage> LaneUsageOf(const std::string& socket_path, std::uint64_t peer_id);
 
 // The same from the daemon's status.

@@ -19,7 +19,7 @@ std::vector<std::string> NamesOf(std::uint8_t count) {
   return names;
 }
 
-// What moves elements. A message has two ends, and each rank both: its recv has no name of its own here.
+// Returns the names of the kinds that move elements. Each rank is both ends of a message, so recv has no name here.
 std::vector<std::string> Collectives() {
   std::vector<std::string> names;
   for (std::uint8_t i = 0; i < kOpKindCount; ++i) {
@@ -69,7 +69,7 @@ void AddWorldOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_option("--json", options->json_path, "Write the results to this file (default: none)");
 }
 
-// How often, how many at once.
+// The options that say how often, and how many at once.
 void AddRunOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_option("--iters", options->iterations, "Measured iterations a size")
       ->capture_default_str()

@@ -28,7 +28,7 @@ inline std::vector<std::size_t> SharesOf(std::size_t total, std::uint32_t world)
   return counts;
 }
 
-// What `rank` sends to each, and receives from each: `total` in all.
+// Returns the counts that `rank` sends to each, and receives from each: `total` in all.
 inline std::vector<std::size_t> ExchangedBy(std::size_t total, std::uint32_t world, std::uint32_t rank) {
   std::vector<std::size_t> counts;
   for (std::uint32_t other = 0; other < world; ++other)

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What compare.sh is made of: baselines (for wan.sh too), a Ringway cluster on this host, one run of each system. To be
+# The parts of compare.sh: baselines (for wan.sh too), a Ringway cluster on this host, one run of each system. To be
 # sourced.
 
 # Seconds that one run of one system may take.

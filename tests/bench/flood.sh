@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Whether a running group notices a flood at the master's port. By hand only.
+# Measures whether a running group notices a flood at the master's port. It is started by hand only.
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=deploy/lib.sh

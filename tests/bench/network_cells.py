@@ -16,7 +16,7 @@ import runs
 
 CONGESTIONS = ("bbr", "cubic")
 QUEUES_MS = (20, 100, 500)
-# What a cell's network is besides congestion control and queue: a scenario of tests/wan/scenarios.
+# A cell's network, besides congestion control and queue, is a scenario of tests/wan/scenarios.
 KINDS = {"clean": "us", "jitter": "jitter", "policed": "policed", "dip": "dip", "foreign": "foreign",
          "shared-uplink": "shared-uplink", "incast": "incast"}
 WHOLE = ("us", "us-eu", "lossy", "globe", "lan")  # with the queues that they come with

@@ -352,7 +352,7 @@ def measure_cell(cell, options):
 
 
 PROGRAMS = ("wan_emulator", "ringway-master", "ringwayd", "ringway-bench", "ringwayctl")
-# What tests/wan/run and wan.sh build, by the same functions.
+# The same functions as in tests/wan/run and wan.sh build the programs.
 BUILD = '''set -euo pipefail; ROOT=$1; WORK=$2; SYSTEMS=gloo
 source "$ROOT/deploy/lib.sh"; source "$ROOT/tests/bench/compare_lib.sh"
 if [[ -n $3 ]]; then install_packages g++ libgloo-dev; build_baselines; fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a trainer in Python gets over an emulated WAN, by Ringway, by torch's Gloo and by PCCL, one after the other. See --help.
+# Measures what a trainer in Python gets over an emulated WAN, by Ringway, by torch's Gloo and by PCCL in turn. See --help.
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=deploy/lib.sh

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Whether a user's operations suffer from another user of the same daemon who takes all that it can get. By hand only.
+# Measures whether a user's operations suffer from another user of the same daemon who takes all that it can get. It is
+# started by hand only.
 set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=deploy/lib.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What wan.sh runs on every host of the emulated WAN: wan_host.sh HOST WORLD ADDRESS SOCKET WORK UPLINK_MBIT: one
+# wan.sh runs this on every host of the emulated WAN: wan_host.sh HOST WORLD ADDRESS SOCKET WORK UPLINK_MBIT: one
 # ringway-bench for all sizes, which runs the other systems after each.
 #
 # From wan.sh: ROOT, OUT (what was built, and the results: HOST.json), SIZES, SYSTEMS, ITERS, WARMUP, SETTLE,
@@ -7,7 +7,7 @@
 set -euo pipefail
 host=$1 world=$2 address=$3 socket=$4 work=$5 uplink=$6
 
-# What becomes of connections to the other hosts that do not choose a congestion control themselves. (A namespace's sysctl
+# Sets the congestion control of connections to the other hosts that do not choose one themselves. (A namespace's sysctl
 # takes only those that the machine allows to everybody.)
 route="ip route replace ${address%.*}.0/24 dev wan0 proto kernel scope link src $address"
 

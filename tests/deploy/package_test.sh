@@ -106,7 +106,7 @@ for package in "${INSTALLED[@]}"; do
 done
 rm -rf "$NOW/unpacked"
 install_from newer
-# As systemd restarts what a newer version replaces.
+# Restarts the services as systemd does when a newer version replaces them.
 pkill -TERM ringwayd && pkill -TERM ringway-master
 wait_until 60 bash -c '! pgrep -x ringwayd && ! pgrep ringway-master' >/dev/null || die_with_services "the old ones do not end"
 start_services

@@ -24,13 +24,13 @@ BACKEND, STORE, RANK, WORLD, OUT = sys.argv[1], sys.argv[2], int(sys.argv[3]), i
 NEXT, LAST = (RANK + 1) % WORLD, (RANK - 1) % WORLD
 LONG = timedelta(seconds=120)
 ROWS = {}
-# What Ringway raises for a row, by patterns of names. Gloo does not run these: it does something, or waits for ever.
+# The errors that Ringway raises for a row, by patterns of names. Gloo does not run these: it does something, or waits for ever.
 REFUSED = {
     "NotSupported": ["* premul_sum *", "reduce_scatter* b* *", "* b* f*", "* b* bf16", "all_reduce * f8", "all_reduce avg bool",
                      "all_reduce_meta", "recv_from_any_rank", "new_group_with_options"],
     "InvalidArgument": ["*_no_rank", "*_a_negative_rank", "*_negative_tag", "*_too_few", "*_too_many", "*_other_shapes", "*_another_size",
                         "reduce_scatter_tensor_of_another_dtype", "all_reduce_expanded", "*_not_divisible", "recv_from_itself"],
-    # By torch, with any backend:
+    # torch raises these, with any backend:
     "ValueError": ["all_reduce max complex64", "all_reduce band complex64", "broadcast_without_root", "all_gather_another_dtype",
                    "all_to_all_of_several_dtypes", "send_to_itself"],
     "TypeError": ["all_reduce_of_list", "all_reduce_bad_op", "shrink_group"],

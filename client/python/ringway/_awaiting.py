@@ -36,5 +36,5 @@ def _completion(work: Work) -> concurrent.futures.Future[None]:
 def await_work(work: Work) -> Generator[Any, None, Result]:
     if not work.done():
         yield from asyncio.wrap_future(_completion(work)).__await__()
-    # By this thread, so that it is the one that gets Rejoined.
+    # This thread calls it, so that it is the one that gets Rejoined.
     return work.wait()

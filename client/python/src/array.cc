@@ -57,7 +57,7 @@ nb::object BitsOfBfloat16(nb::handle object) {
   return object.attr("view")("uint16");
 }
 
-// Why DLPack does not take it, in the words of its owner.
+// Returns why DLPack does not take it, in the words of its owner.
 std::string OwnersReason(nb::handle object) {
   if (!nb::hasattr(object, "__dlpack__")) return "";
   try {

@@ -18,7 +18,7 @@ std::string DocOf(Code code) {
   return {};
 }
 
-// By code; for as long as the process lives.
+// Returns the exception classes by code, which live as long as the process.
 std::array<PyObject*, kCodeCount>& Classes() {
   static std::array<PyObject*, kCodeCount> classes{};
   return classes;
@@ -46,7 +46,7 @@ nb::object NewClass(const nb::module_& module, const std::string& name, nb::hand
   return made;
 }
 
-// What Python calls such a failure.
+// Returns Python's own class for such a failure, as a base.
 nb::object BasesOf(Code code, const nb::object& base) {
   if (code == Code::kInvalidArgument) return nb::make_tuple(base, nb::handle(PyExc_ValueError));
   if (code == Code::kIo) return nb::make_tuple(base, nb::handle(PyExc_OSError));

@@ -27,7 +27,7 @@ std::vector<std::weak_ptr<Session>>& Sessions() {
   return *sessions;
 }
 
-// In a forked child there are no sessions of its parent to end, and no calls.
+// Ends all sessions. A forked child has no sessions of its parent to end, and no calls.
 void EndAll() {
   exits = std::this_thread::get_id();
   exiting = true;

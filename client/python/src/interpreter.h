@@ -1,5 +1,5 @@
-// How calls of the library and the interpreter get along: no call holds the GIL while it waits, Ctrl-C ends each, and
-// at the interpreter's exit none is left under way.
+// Keeps calls of the library and the interpreter compatible: no call holds the GIL while it waits, Ctrl-C ends each,
+// and at the interpreter's exit none is left under way.
 //
 // Signals: their handlers run within the call that waits. What they call cannot wait: the outcome that it waited for
 // may be one that this very thread was about to read.

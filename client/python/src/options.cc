@@ -42,7 +42,7 @@ std::string Text(const char* what, nb::handle value) {
 // None: the option's zero, which means none.
 Milliseconds Duration(nb::handle seconds) { return seconds.is_none() ? Milliseconds(0) : TimeoutFrom(seconds); }
 
-// How one option is set.
+// Sets one option.
 template <typename Options>
 struct Setter {
   const char* name;
@@ -60,7 +60,7 @@ void CheckNames(const Setter<Options> (&setters)[kCount], const nb::dict& given)
   }
 }
 
-// In the order of `setters`, whatever that of `given`: a codec resets what belongs to codecs.
+// Sets options in the order of `setters`, whatever that of `given`: a codec resets what belongs to codecs.
 template <typename Options, std::size_t kCount>
 Options Filled(const Setter<Options> (&setters)[kCount], const nb::dict& given) {
   CheckNames(setters, given);

@@ -40,7 +40,7 @@ struct Arrays {
   Array output;
 };
 
-// In place, `out` is `x`.
+// If `out` is `x`, the operation is in place.
 Arrays BorrowBoth(nb::handle x, nb::handle out) {
   Arrays arrays;
   arrays.input = Borrow(x, "x", out.is(x) ? Access::kWrite : Access::kRead);
@@ -281,7 +281,7 @@ OpResult Counting(const OpResult& result, const std::vector<std::uint64_t>& cont
   return counted;
 }
 
-// For pickle.
+// Returns the state for pickle.
 nb::tuple StateOf(const OpResult& result) {
   return nb::make_tuple(result.epoch, result.rank, result.world_size, result.contributors, result.wire_bytes,
                         result.retries, result.update_waits, static_cast<std::uint8_t>(result.algorithm),

@@ -23,7 +23,7 @@ namespace nb = nanobind;
 using Texts = std::vector<std::string>;
 using Objects = std::vector<nb::object>;
 
-// What the package makes of the arrays of a state: flat, of bytes.
+// The arrays of a state as the package prepares them: flat, of bytes.
 struct Tensors {
   std::vector<Array> arrays;  // keep them alive
   std::vector<StateTensor> list;
