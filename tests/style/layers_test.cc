@@ -3,7 +3,7 @@
 //
 // A folder is a layer. Pure ones are state machines and arithmetic: events and the time go in, actions come out.
 //
-//   proto/   contracts and base   collective/: pure   device/, stream/, tls/   shell/: for programs only (options, ..)
+//   proto/   contracts and base   collective/: pure   device/, stream/, tls/   shell/: for programs only (options)
 //   master/  planning/, coordination/: pure   |  shell/
 //   daemon/  kernels/, buffers/, collective/, links/, flow/, transfer/, agreement/: pure   |  net/, local/, staging/, runtime/
 //   client/  include, src: the library   |  examples, bench, ctl, python
