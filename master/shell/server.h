@@ -39,6 +39,7 @@
 #include "master/shell/query_desk.h"
 #include "proto/bounded_connection_set.h"
 #include "proto/log_budget.h"
+#include "proto/log_field.h"
 #include "proto/result.h"
 #include "proto/stream/acceptor.h"
 #include "proto/stream/stream.h"
