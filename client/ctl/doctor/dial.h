@@ -15,8 +15,8 @@
 
 namespace ringway::ctl {
 
-// HOST:PORT as an address; kTimeout if the resolver takes longer.
-Result<net::SocketAddress> ResolveWithin(const std::string& address, std::chrono::milliseconds timeout);
+// HOST:PORT as an address. Blocks on the resolver.
+Result<net::SocketAddress> Resolve(const std::string& address);
 
 struct DialTarget {
   std::string who;

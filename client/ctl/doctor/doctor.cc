@@ -1,27 +1,22 @@
 #include "client/ctl/doctor/doctor.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
-#include <system_error>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "client/ctl/doctor/checks.h"
 #include "client/ctl/doctor/dial.h"
 #include "client/ctl/doctor/facts.h"
-#include "client/ctl/doctor/host_facts.h"
+#include "client/ctl/doctor/host_checks.h"
 #include "client/ctl/doctor/program_check.h"
-#include "client/ctl/doctor/program_facts.h"
 #include "client/ctl/doctor/sysctl_conf.h"
 #include "client/ctl/doctor/within.h"
 #include "proto/byte_size.h"
@@ -34,14 +29,6 @@
 
 namespace ringway::ctl {
 namespace {
-
-constexpr const char* kDaemonConfig = "/etc/ringway/ringwayd.toml";
-constexpr const char* kMasterConfig = "/etc/ringway/master.toml";
-// In a large installation the first ones show what is wrong with this host.
-constexpr std::size_t kDialsMax = 64;
-// Requests that a master takes from everybody are no larger.
-constexpr std::uint32_t kSegmentMax = 4000;
-constexpr std::uint32_t kSegmentMin = 500;
 
 using Config = shell::ConfigValues;
 
@@ -57,12 +44,26 @@ shell::TlsOptions TlsOf(const Config& config) {
           .key = ValueOf(config, "tls-key")};
 }
 
-// The first of these that is there and that this user may not read; empty: none.
-std::string HiddenOf(const std::vector<std::string>& paths) {
+// The first of these that is there and that this user may not use so; empty: none.
+std::string HiddenOf(const std::vector<std::string>& paths, int mode = R_OK) {
   for (const std::string& path : paths) {
-    if (!path.empty() && ::access(path.c_str(), R_OK) != 0 && errno == EACCES) return path;
+    if (!path.empty() && ::access(path.c_str(), mode) != 0 && errno == EACCES) return path;
   }
   return "";
+}
+
+HostFacts HostFactsOf(const Config& daemon_config) {
+  HostFacts facts;
+  facts.read = ReadKernelFile;
+  facts.root = ::geteuid() == 0;
+  facts.systemd = SystemdHasUnits("");
+  facts.sysctl_conf = kSysctlConf;
+  rlimit limit{};
+  // The daemon raises its soft limit to the hard one (daemon/runtime/descriptors.h).
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) facts.descriptors = limit.rlim_max;
+  facts.congestion = ValueOf(daemon_config, "congestion");
+  facts.memory_max = ParseBytes(ValueOf(daemon_config, "memory-max"));
+  return facts;
 }
 
 struct Loaded {
@@ -81,25 +82,25 @@ Loaded LoadedOf(const std::string& whose, const shell::TlsOptions& options, cons
   facts.old = tls::IdentityIn(facts.files.cert);
   facts.hidden = HiddenOf({options.dir, facts.files.ca, facts.files.cert, facts.files.key});
   if (!setup.ok()) return loaded;
-  const SecurityFacts security = tls::FactsOf(setup.value().security.get(), false);
-  facts.identity = security.identity;
-  facts.until = security.until;
-  facts.days_left = security.days_left;
+  static_cast<SecurityFacts&>(facts) = tls::FactsOf(setup.value().security.get(), false);
   loaded.security = setup.value().security;
   return loaded;
 }
 
+// Requests that a master takes from everybody are no larger.
+constexpr std::uint32_t kSegmentMax = 4000;
+constexpr std::uint32_t kSegmentMin = 500;
+
 // A request for the plan of a group that does not exist, which a master answers by kInvalidArgument, of so many bytes on
-// the wire. REQUIRES: kSegmentMin <= bytes <= kSegmentMax.
-control::PlanRequest RequestOfSize(std::size_t bytes, bool tls) {
+// the wire: one segment, as several would travel as a large one that only some devices cut.
+control::PlanRequest RequestOfSize(std::uint32_t bytes, bool tls) {
   constexpr std::size_t kRestBytes = 128;   // more than all but the name takes
   constexpr std::size_t kRecordBytes = 22;  // of TLS 1.3: header, type, tag
   control::ToMaster message;
   message.mutable_plan()->set_group(std::string(bytes - kRestBytes, '.'));
   std::string frame;
   AppendFrame(message, frame);
-  const std::size_t missing = bytes - frame.size() - (tls ? kRecordBytes : 0);
-  message.mutable_plan()->mutable_group()->append(missing, '.');
+  message.mutable_plan()->mutable_group()->append(bytes - frame.size() - (tls ? kRecordBytes : 0), '.');
   return message.plan();
 }
 
@@ -108,58 +109,48 @@ class Examination {
  public:
   Examination(const DoctorOrder& order, const DoctorContext& context) : order_(order), context_(context) {
     facts_.version = RINGWAY_VERSION;
-    facts_.protocol = {.min = kProtocolVersionMin, .max = kProtocolVersionMax};
+    facts_.protocol_min = kProtocolVersionMin;
+    facts_.protocol_max = kProtocolVersionMax;
   }
 
   Facts Run() {
-    daemon_config_ = ReadConfig(kDaemonProgram, order_.daemon_config, kDaemonConfig);
-    master_config_ = ReadConfig(kMasterProgram, order_.master_config, kMasterConfig);
+    daemon_config_ = ReadConfig(kDaemonProgram, order_.daemon_config, "/etc/ringway/ringwayd.toml");
+    master_config_ = ReadConfig(kMasterProgram, order_.master_config, "/etc/ringway/master.toml");
     LoadCertificates();
     AskPrograms();
     AskDaemon();
     AskMaster();
     DialAll();
-    LookAtHost();
-    LookAtJournal();
+    facts_.host = HostFactsOf(daemon_config_);
     return std::move(facts_);
   }
 
  private:
-  bool told_nothing() const {
-    return order_.daemon_config.empty() && order_.master_config.empty() && context_.master.empty() &&
-           context_.socket.empty();
-  }
-
   Config ReadConfig(const char* program, const std::string& given, const char* usual) {
-    std::error_code ignored;
-    const bool finds = given.empty() && told_nothing() && std::filesystem::exists(usual, ignored);
-    const std::string path = finds ? usual : given;
+    const bool nothing_given = order_.daemon_config.empty() && order_.master_config.empty() &&
+                               context_.master.empty() && context_.socket.empty();
+    const std::string path = nothing_given && ::access(usual, F_OK) == 0 ? usual : given;
     if (path.empty()) return {};
-    struct Read {
-      Result<Config> config;
-      bool hidden = false;
-    };
-    const Read read = Within<Read>(context_.timeout, [path] {
-                        return Read{shell::ReadConfigFile(path), !HiddenOf({path}).empty()};
-                      }).value_or(Read{Status(Code::kTimeout, path + " is not read in time")});
-    facts_.configs.push_back(
-        {.program = program, .path = path, .outcome = read.config.status(), .hidden = read.hidden});
-    return read.config.ok() ? read.config.value() : Config();
+    const Result<Config> config =
+        Within<Config>(context_.timeout, path + " is not read in time", [path] { return shell::ReadConfigFile(path); });
+    const bool hidden = config.status().code() == Code::kInvalidArgument && !HiddenOf({path}).empty();
+    facts_.configs.push_back({.program = program, .path = path, .outcome = config.status(), .hidden = hidden});
+    return config.ok() ? config.value() : Config();
   }
 
   // Returns what asks a master with these options.
   std::shared_ptr<net::Security> Load(const std::string& whose, const shell::TlsOptions& options,
                                       const shell::TlsUser& user) {
     if (!options.given()) return nullptr;
-    std::optional<Loaded> loaded =
-        Within<Loaded>(context_.timeout, [whose, options, user] { return LoadedOf(whose, options, user); });
-    if (!loaded) {
-      loaded.emplace();
-      loaded->facts.whose = whose;
-      loaded->facts.outcome = {Code::kTimeout, "its files are not read in time: the disk, or its server, hangs"};
-    }
-    facts_.certificates.push_back(std::move(loaded->facts));
-    return loaded->security;
+    Result<Loaded> loaded =
+        Within<Loaded>(context_.timeout, "its files are not read in time: the disk, or its server, hangs",
+                       [whose, options, user] { return LoadedOf(whose, options, user); });
+    CertificateFacts& facts = facts_.certificates.emplace_back();
+    facts.whose = whose;
+    facts.outcome = loaded.status();
+    if (!loaded.ok()) return nullptr;
+    facts = loaded.value().facts;
+    return loaded.value().security;
   }
 
   void LoadCertificates() {
@@ -172,109 +163,86 @@ class Examination {
     secured_ = !facts_.certificates.empty();
   }
 
-  // Not asked where its certificates are refused or this user cannot read them: it would say no more than that.
+  // A program whose certificates are refused, or that this user cannot read, would say no more than that.
   void AskPrograms() {
     for (ConfigFacts& config : facts_.configs) {
-      const bool has_certificates =
-          std::all_of(facts_.certificates.begin(), facts_.certificates.end(),
-                      [&](const CertificateFacts& one) { return one.whose != config.program || one.outcome.ok(); });
-      if (!config.outcome.ok() || !has_certificates) continue;
+      const auto is_refused = [&](const CertificateFacts& one) {
+        return one.whose == config.program && !one.outcome.ok();
+      };
+      if (!config.outcome.ok() || std::any_of(facts_.certificates.begin(), facts_.certificates.end(), is_refused)) {
+        continue;
+      }
       config.accepted = CheckConfigBy(OwnDirectory(), config.program, config.path, context_.timeout);
     }
   }
 
-  void AskDaemon() {
-    DaemonFacts daemon;
-    daemon.expected = !context_.socket.empty();
-    daemon.socket = daemon.expected ? context_.socket : ValueOf(daemon_config_, "socket");
-    if (daemon.socket.empty()) return;
-    daemon.denied = Within<bool>(context_.timeout, [socket = daemon.socket] {
-                      return ::access(socket.c_str(), W_OK) != 0 && errno == EACCES;
-                    }).value_or(false);
-    const Result<std::string> status = Ask(daemon.socket, [socket = daemon.socket, timeout = context_.timeout] {
-      return shell::QueryDaemon(socket, timeout);
-    });
-    daemon.outcome = status.status();
-    if (status.ok()) ReadDaemonStatus(status.value(), &daemon, &facts_.certificates);
-    secured_ = std::any_of(facts_.certificates.begin(), facts_.certificates.end(),
-                           [](const CertificateFacts& one) { return !one.running || !one.identity.empty(); });
-    facts_.daemon = std::move(daemon);
+  void Ask(ProgramFacts* program, const char* kind, std::function<Result<std::string>()> query) {
+    const Result<std::string> answer = Bounded(program->place, std::move(query));
+    program->outcome = answer.status();
+    if (answer.ok()) ReadStatus(answer.value(), kind, program, &facts_.certificates);
   }
 
-  // Its address, and whether more than its own config file names it.
-  std::pair<std::string, bool> MasterAddress() const {
-    for (const std::string& address :
-         {context_.master, ValueOf(daemon_config_, "master"), facts_.daemon ? facts_.daemon->master : std::string()}) {
-      if (!address.empty()) return {address, true};
-    }
-    return {ValueOf(master_config_, "listen"), false};
+  // A query bounds each step only, and an answer of single bytes takes many.
+  Result<std::string> Bounded(const std::string& place, std::function<Result<std::string>()> query) const {
+    return Within<std::string>(2 * context_.timeout,
+                               place + " answers too slowly: is it overloaded, or no ringway process?",
+                               std::move(query));
+  }
+
+  void AskDaemon() {
+    DaemonFacts& daemon = facts_.daemon;
+    daemon.expected = !context_.socket.empty();
+    daemon.place = daemon.expected ? context_.socket : ValueOf(daemon_config_, "socket");
+    if (daemon.place.empty()) return;
+    Ask(&daemon, "daemon",
+        [socket = daemon.place, timeout = context_.timeout] { return shell::QueryDaemon(socket, timeout); });
+    daemon.denied = daemon.outcome.code() == Code::kIo && !HiddenOf({daemon.place}, W_OK).empty();
+    secured_ = std::any_of(facts_.certificates.begin(), facts_.certificates.end(),
+                           [](const CertificateFacts& one) { return !one.running || !one.identity.empty(); });
   }
 
   void AskMaster() {
-    MasterFacts master;
-    std::tie(master.address, master.expected) = MasterAddress();
-    if (master.address.empty()) return;
+    MasterFacts& master = facts_.master;
+    for (const std::string& address :
+         {context_.master, ValueOf(daemon_config_, "master"), TextAt(facts_.daemon.self(), "master")}) {
+      if (master.place.empty()) master.place = address;
+    }
+    master.expected = !master.place.empty();
+    if (!master.expected) master.place = ValueOf(master_config_, "listen");
     master.locked_out = secured_ && security_ == nullptr;
-    if (master.locked_out) {
-      master.outcome = {Code::kInvalidArgument, "no certificate can be used"};
-      facts_.master = std::move(master);
-      return;
-    }
-    const Result<net::SocketAddress> address = ResolveWithin(master.address, context_.timeout);
-    const Result<std::string> status =
-        address.ok()
-            ? Query(address.value(),
-                    [timeout = context_.timeout](const auto& whom) { return shell::QueryMaster(whom, timeout); })
-            : address.status();
-    master.outcome = status.status();
-    if (status.ok()) {
-      ReadMasterStatus(status.value(), &master, &facts_.certificates);
-      master.clock_ahead_s = tls::SecondsUntil(master.utc);
-      if (master.outcome.ok()) MeasurePath(address.value(), &master);
-    }
-    facts_.master = std::move(master);
-  }
-
-  // By number, so that the resolver's time is bounded too.
-  Result<std::string> Query(const net::SocketAddress& address,
-                            const std::function<Result<std::string>(const shell::MasterAddress&)>& query) {
-    const Result<Endpoint> number = ParseEndpoint(net::ToString(address));
-    if (!number.ok()) return number.status();
-    return Ask(net::ToString(address),
-               [query, master = shell::MasterAddress{number.value(), security_}] { return query(master); });
+    if (master.place.empty() || master.locked_out) return;
+    const Result<net::SocketAddress> address =
+        Within<net::SocketAddress>(context_.timeout, "the name in " + master.place + " is not resolved in time",
+                                   [place = master.place] { return Resolve(place); });
+    // By number, so that the resolver's time is bounded too.
+    const Result<Endpoint> number = address.ok() ? ParseEndpoint(net::ToString(address.value())) : address.status();
+    master.outcome = number.status();
+    if (!number.ok()) return;
+    const shell::MasterAddress whom = {number.value(), security_};
+    Ask(&master, "master", [whom, timeout = context_.timeout] { return shell::QueryMaster(whom, timeout); });
+    master.clock_ahead_s = tls::SecondsUntil(TextAt(master.self(), "utc"));
+    if (master.answers()) MeasurePath(whom, address.value());
   }
 
   // Whether a full-size segment reaches a master that answered: it also answers a request that fills one. Unlike what
   // Dial sends, that is a whole message, so the master's log does not report it.
-  void MeasurePath(const net::SocketAddress& address, MasterFacts* master) {
-    DialFacts dial = {.who = kTheMaster, .address = master->address, .outcome = DialFacts::Outcome::kConnected};
+  void MeasurePath(const shell::MasterAddress& whom, const net::SocketAddress& address) {
+    DialFacts dial = {.who = kTheMaster, .address = facts_.master.place, .outcome = DialFacts::Outcome::kConnected};
     ReadPath(address, &dial);
-    master->within_host = dial.within_host;
     if (!dial.within_host && dial.segment_bytes >= kSegmentMin) {
       dial.segment_bytes = std::min(dial.segment_bytes, kSegmentMax);
-      const Code full = AskInFull(address, dial.segment_bytes);
+      const Code full = AskInFull(whom, dial.segment_bytes);
       if (full == Code::kInvalidArgument) dial.full_arrives = true;  // its answer
       // A master that answers nothing any more is busy, and says nothing about the path.
-      if (full == Code::kTimeout && AskInFull(address, kSegmentMin) == Code::kInvalidArgument)
-        dial.full_arrives = false;
+      if (full == Code::kTimeout && AskInFull(whom, kSegmentMin) == Code::kInvalidArgument) dial.full_arrives = false;
     }
     facts_.dials.push_back(std::move(dial));
   }
 
-  // A request that fills a segment of so many bytes.
-  Code AskInFull(const net::SocketAddress& address, std::uint32_t segment_bytes) {
-    const control::PlanRequest request = RequestOfSize(segment_bytes, security_ != nullptr);
-    const auto query = [request, timeout = context_.timeout](const auto& whom) {
-      return shell::QueryPlan(whom, request, timeout);
-    };
-    return Query(address, query).status().code();
-  }
-
-  // A query bounds each step only, and an answer of single bytes takes many.
-  Result<std::string> Ask(const std::string& whom, std::function<Result<std::string>()> query) const {
-    const auto answer = Within<Result<std::string>>(2 * context_.timeout, std::move(query));
-    return answer.value_or(
-        Status(Code::kTimeout, whom + " answers too slowly: is it overloaded, or no ringway process?"));
+  Code AskInFull(const shell::MasterAddress& whom, std::uint32_t segment_bytes) const {
+    const control::PlanRequest request = RequestOfSize(segment_bytes, whom.security != nullptr);
+    const auto query = [whom, request, timeout = context_.timeout] { return shell::QueryPlan(whom, request, timeout); };
+    return Bounded(ToString(whom.endpoint), query).status().code();
   }
 
   void DialAll() {
@@ -283,57 +251,29 @@ class Examination {
     const auto add = [&](const std::string& who, const std::string& address) {
       if (!address.empty() && known.insert(address).second) targets.push_back({.who = who, .address = address});
     };
-    const auto add_daemons = [&](const std::vector<DaemonEntry>& daemons) {
-      for (const DaemonEntry& one : daemons) {
-        if (one.connected) add("daemon " + one.name, one.address);
-      }
-    };
     // A master that answered is measured already; where the daemon's connection stands, its port is open.
-    const bool silent =
-        facts_.master && !facts_.master->outcome.ok() && facts_.master->outcome.code() != Code::kMasterUnreachable &&
-        !(facts_.daemon && facts_.daemon->master_connected && facts_.daemon->master == facts_.master->address);
-    if (silent) add(kTheMaster, facts_.master->address);
-    if (facts_.daemon && facts_.daemon->outcome.ok()) {
-      add("this daemon", facts_.daemon->address);
-      add_daemons(facts_.daemon->members);
+    const MasterFacts& master = facts_.master;
+    const Json daemon = facts_.daemon.self();
+    const bool stands = IsTrue(daemon, "master_connected") && TextAt(daemon, "master") == master.place;
+    if (!master.answers() && master.outcome.code() != Code::kMasterUnreachable && !stands) {
+      add(kTheMaster, master.place);
     }
-    if (facts_.master) add_daemons(facts_.master->daemons);
+    add("this daemon", TextAt(daemon, "address"));
+    for (const Json& group : ObjectsAt(facts_.daemon.status, "groups")) {
+      for (const Json& member : ObjectsAt(group, "members")) {
+        if (At(member, "peer_id") != At(group, "self"))
+          add("daemon " + TextAt(member, "name"), TextAt(member, "address"));
+      }
+    }
+    for (const Json& one : ObjectsAt(master.status, "daemons")) {
+      if (IsTrue(one, "connected")) add("daemon " + TextAt(one, "name"), TextAt(one, "address"));
+    }
+    constexpr std::size_t kDialsMax = 64;  // in a large installation the first ones show what is wrong with this host
     facts_.dials_left_out = targets.size() - std::min(targets.size(), kDialsMax);
     targets.resize(targets.size() - facts_.dials_left_out);
     for (DialFacts& dial : Dial(targets, {.timeout = context_.timeout, .tls = secured_})) {
       facts_.dials.push_back(std::move(dial));
     }
-    if (silent) facts_.master->within_host = facts_.dials.front().within_host;
-  }
-
-  void LookAtHost() {
-    const std::int64_t pid = facts_.daemon ? facts_.daemon->pid : 0;
-    facts_.host = HostFactsOf({}, pid, kSysctlConf);
-    if (const std::optional<User> user = UserOf({}, pid)) {
-      for (CertificateFacts& one : facts_.certificates) {
-        if (one.whose != kDaemonProgram || one.running || MayRead(*user, one.files.key) != false) continue;
-        one.denied = user->name;
-        one.denied_group = user->groups.back();
-      }
-    }
-    facts_.host.congestion.wanted = ValueOf(daemon_config_, "congestion");
-    facts_.host.memory_max = ParseBytes(ValueOf(daemon_config_, "memory-max"));
-  }
-
-  std::string FindLeftJournal() const {
-    return Within<std::string>(context_.timeout, [] { return FindJournal(StateDirectories()); }).value_or("");
-  }
-
-  // Where the options or the master say; where no master answers, a journal may have been left.
-  void LookAtJournal() {
-    std::string path = order_.journal.empty() ? ValueOf(master_config_, "journal") : order_.journal;
-    const bool answers = facts_.master && facts_.master->outcome.ok();
-    const bool here = facts_.master && facts_.master->within_host;
-    if (path.empty() && here) path = facts_.master->journal_path;
-    const bool left = path.empty() && !answers && !(path = FindLeftJournal()).empty();
-    if (path == "none" || (path.empty() && !here && master_config_.empty())) return;
-    facts_.journal = path.empty() ? JournalFacts() : ProbeJournal(path, context_.timeout);
-    facts_.journal->left = left;
   }
 
   const DoctorOrder& order_;
@@ -350,15 +290,12 @@ class Examination {
 const CLI::App* AddDoctor(CLI::App& app, DoctorOrder* order) {
   CLI::App* doctor = app.add_subcommand(
       "doctor",
-      "finds what is wrong or slow on this host, with remedies: certificates, clocks, ports, kernel, limits, disk");
+      "finds what is wrong or slow on this host, with remedies: certificates, clocks, ports, kernel, limits, memory");
   doctor->add_option(
       "--daemon-config", order->daemon_config,
       "config file of ringwayd on this host (default: that of /etc/ringway, if nothing says where to look)");
   doctor->add_option("--master-config", order->master_config,
                      "config file of ringway-master on this host (default: likewise)");
-  doctor->add_option(
-      "--journal", order->journal,
-      "journal of ringway-master on this host (default: as the master says, else found in the default places)");
   return doctor;
 }
 

@@ -16,7 +16,6 @@ namespace ringway::ctl {
 struct DoctorOrder {
   std::string daemon_config;
   std::string master_config;
-  std::string journal;
 };
 
 // Adds the command into `order`, which outlives the parsing.

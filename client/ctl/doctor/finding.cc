@@ -3,28 +3,34 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "client/ctl/doctor/rows.h"
 #include "proto/printable.h"
 
 namespace ringway::ctl {
 namespace {
 
-constexpr const char* kLevelWords[] = {"ok", "skip", "warn", "FAIL"};
+constexpr const char* kLevelWords[] = {"ok    ", "skip  ", "warn  ", "FAIL  "};
 constexpr const char* kLevelNames[] = {"ok", "skip", "warn", "fail"};
-constexpr std::size_t kLevelWidth = 6;
-constexpr std::size_t kCheckWidth = 14;
-constexpr std::size_t kTextBytesMax = 2000;
 
-std::string Padded(std::string text, std::size_t width) {
-  if (text.size() < width) text.resize(width, ' ');
-  return text;
+std::string Filled(const std::string& text, std::initializer_list<std::string> words) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    out += text[at] == '{' ? words.begin()[text[at + 1] - '0'] : text.substr(at, 1);
+    if (text[at] == '{') at += 2;
+  }
+  return out;
 }
 
 // One line that a terminal prints as it is, and no longer than a screen.
 std::string OneLine(std::string text) {
-  if (text.size() > kTextBytesMax) text = text.substr(0, kTextBytesMax) + "...";
-  for (char& c : text) {
-    if (!IsPrintable({&c, 1})) c = '?';
-  }
+  constexpr std::size_t kBytesMax = 2000;
+  if (text.size() > kBytesMax) text = text.substr(0, kBytesMax) + "...";
+  std::replace_if(
+      text.begin(), text.end(),
+      [](const char& c) {
+        return !IsPrintable({&c, 1});
+      },
+      '?');
   return text;
 }
 
@@ -34,14 +40,21 @@ std::ptrdiff_t CountOf(const Findings& findings, Level level) {
 
 }  // namespace
 
+Finding Say(const Row& row, std::initializer_list<std::string> words) {
+  const bool hurts = row.level == Level::kWarn || row.level == Level::kFail;
+  return {.level = row.level, .what = Filled(row.what, words), .remedy = hurts ? Filled(row.remedy, words) : ""};
+}
+
 bool AnyFails(const Findings& findings) { return CountOf(findings, Level::kFail) > 0; }
 
 std::string RenderFindings(const Findings& findings) {
+  constexpr std::size_t kCheckWidth = 14;
   std::string out;
   for (const Finding& finding : findings) {
-    const auto level = static_cast<std::size_t>(finding.level);
-    out += Padded(kLevelWords[level], kLevelWidth) + Padded(finding.check, kCheckWidth) + OneLine(finding.what) + "\n";
-    if (!finding.remedy.empty()) out += std::string(kLevelWidth, ' ') + "-> " + OneLine(finding.remedy) + "\n";
+    std::string check = finding.check;
+    check.resize(std::max(check.size(), kCheckWidth), ' ');
+    out += kLevelWords[static_cast<std::size_t>(finding.level)] + check + OneLine(finding.what) + "\n";
+    if (!finding.remedy.empty()) out += "      -> " + OneLine(finding.remedy) + "\n";
   }
   const auto fails = CountOf(findings, Level::kFail);
   const auto warnings = CountOf(findings, Level::kWarn);
@@ -50,18 +63,18 @@ std::string RenderFindings(const Findings& findings) {
 }
 
 std::string FindingsJson(const Findings& findings) {
-  using Json = nlohmann::ordered_json;
-  Json list = Json::array();
+  using Ordered = nlohmann::ordered_json;
+  Ordered list = Ordered::array();
   for (const Finding& finding : findings) {
     list.push_back({{"check", finding.check},
                     {"level", kLevelNames[static_cast<std::size_t>(finding.level)]},
                     {"what", finding.what},
                     {"remedy", finding.remedy}});
   }
-  const Json report = {{"serious", CountOf(findings, Level::kFail)},
-                       {"warnings", CountOf(findings, Level::kWarn)},
-                       {"findings", std::move(list)}};
-  return report.dump(2, ' ', false, Json::error_handler_t::replace);
+  const Ordered report = {{"serious", CountOf(findings, Level::kFail)},
+                          {"warnings", CountOf(findings, Level::kWarn)},
+                          {"findings", std::move(list)}};
+  return report.dump(2, ' ', false, Ordered::error_handler_t::replace);
 }
 
 }  // namespace ringway::ctl

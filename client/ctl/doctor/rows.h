@@ -1,6 +1,9 @@
 // The table of `ringwayctl doctor`: what a check may find, how serious that is, and the remedy. checks.cc says when.
 #pragma once
 
+#include <initializer_list>
+#include <string>
+
 #include "client/ctl/doctor/finding.h"
 
 namespace ringway::ctl {
@@ -12,6 +15,9 @@ struct Row {
   const char* remedy = "";
   constexpr Row At(Level other) const { return {other, what, remedy}; }
 };
+
+// The finding of the row with these words, and its remedy where it hurts.
+Finding Say(const Row& row, std::initializer_list<std::string> words = {});
 
 namespace rows {
 
@@ -31,7 +37,8 @@ inline constexpr Row
                      "ringwayctl certs init DIR, ringwayctl certs issue NAME --role ROLE --dir DIR, --tls-dir "
                              "for all"},
   kCertificateBad   {kFail, "{0}: {1}", "{2}"},
-  kKeyDenied        {kFail, "{0}: {1}, as whom it runs, may not read {2}", "# chgrp {3} {2}; chmod 640 {2}"},
+
+  kNoThread         {kFail, "{0}", "raise ulimit -u, or pids.max of the cgroup"},
 
   kMasterUnknown    {kSkip, "its address is not known: give --master HOST:PORT"},
   kMasterNotAsked   {kSkip, "the master at {0} is not asked: that takes certificates; give --tls-dir"},
@@ -52,8 +59,6 @@ inline constexpr Row
   kDaemonAlone      {kFail, "daemon {0} has no connection to its master at {1}: nobody can join, and no loss "
                              "can be recovered",
                      "its log says why (master_unreachable, master_down); start the master, or correct --master"},
-  kDaemonUnlisted   {kWarn, "the master at {0} does not list daemon {1}, which is connected to {2}",
-                     "give the same --master to all daemons"},
 
   kNoRelease        {kSkip, "nothing runs to compare ringwayctl {0}"},
   kSameRelease      {kOk,   "all {0}"},
@@ -88,12 +93,6 @@ inline constexpr Row
                              "vanish on the way",
                      "# sysctl -w net.ipv4.tcp_mtu_probing=1; better: let ICMP \"fragmentation needed\" through the "
                      "firewalls, or lower the MTU here (ip link set dev DEVICE mtu 1400)"},
-  kMasterMute       {kWarn, "the master at {0} does not answer: it hangs, or full-size packets from there to "
-                             "here vanish",
-                     "ringwayctl doctor on the master's host measures that way"},
-
-  kOtherNetwork     {kSkip, "the daemon runs in another network namespace: nsenter -t {0} -n ringwayctl "
-                             "doctor looks there"},
   kSysctlHidden     {kSkip, "{0} cannot be read here"},
   kSysctl           {kOk,   "{0} = {1}"},
   kSysctlSlow       {kWarn, "{0} = {1}: long paths want {2}",
@@ -119,23 +118,12 @@ inline constexpr Row
   kMemoryTaken      {kWarn, "--memory-max is {0}, of which it has {1}, but only {2} are free: others have the rest",
                      "free memory on this host, or start ringwayd with less --memory-max"},
 
-  kNoMasterHere     {kSkip, "no master runs on this host, and none has left a journal"},
-  kJournalUnknown   {kSkip, "where the journal is stands nowhere: give --journal FILE"},
-  kJournalHidden    {kSkip, "{0}: this user may not look there; run as the master's or root"},
+  kNoJournalKnown   {kSkip, "no master answered that could tell of its journal"},
+  kJournal          {kOk,   "the master writes {0}"},
   kNoJournal        {kWarn, "the master has no journal: when it restarts it has forgotten all groups",
                      "start ringway-master with --journal FILE"},
   kJournalFails     {kFail, "the master cannot write its journal, so no group can change: {0}",
-                     "make room on its disk: df -h, on the master's host"},
-  kDiskFails        {kFail, "{0}: {1}",
-                     "give ringway-master a --journal on a disk that it may write; df -h shows room"},
-  kDisk             {kOk,   "{0}: {1}a write is on the disk after {2} ms{3}"},
-  kDiskFull         {kWarn, "{0}: {1}a write is on the disk after {2} ms{3}",
-                     "make room on that disk: without it no group can change"},
-  kDiskInMemory     {kWarn, "{0}: {1}a write is on the disk after {2} ms{3}, but it is in memory: a reboot "
-                             "forgets all groups",
-                     "give ringway-master a --journal on a disk"},
-  kDiskSlow         {kWarn, "{0}: {1}a write is on the disk after {2} ms{3}: each change of a group waits for that",
-                     "give ringway-master a --journal on a faster disk"};
+                     "make room on its disk: df -h, on the master's host"};
 // clang-format on
 
 }  // namespace rows

@@ -6,24 +6,50 @@
 #include <functional>
 #include <future>
 #include <memory>
-#include <optional>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "proto/result.h"
+
 namespace ringway::ctl {
 
-// Nothing if it takes longer. `call` owns all that it touches.
+// A call that runs on a thread of its own from the constructor on. `call` owns all that it touches.
 template <typename T>
-std::optional<T> Within(std::chrono::milliseconds timeout, std::function<T()> call) {
-  auto task = std::make_shared<std::packaged_task<T()>>(std::move(call));
-  std::future<T> result = task->get_future();
-  std::thread thread([task] { (*task)(); });
-  if (result.wait_for(timeout) != std::future_status::ready) {
-    thread.detach();
-    return std::nullopt;
+class Errand {
+ public:
+  explicit Errand(std::function<Result<T>()> call) {
+    auto task = std::make_shared<std::packaged_task<Result<T>()>>(std::move(call));
+    result_ = task->get_future();
+    try {
+      thread_ = std::thread([task] { (*task)(); });
+    } catch (const std::system_error&) {  // the limit of threads, of a user or of a cgroup
+    }
   }
-  thread.join();  // with what libraries keep for a thread
-  return result.get();
+  Errand(Errand&&) noexcept = default;
+  ~Errand() {
+    if (thread_.joinable()) thread_.detach();
+  }
+
+  // Returns what the call returns, or kTimeout with the text `late`, or kResourceExhausted if it has no thread. Once.
+  Result<T> Await(std::chrono::milliseconds timeout, const std::string& late) {
+    if (!thread_.joinable()) {
+      return Status(Code::kResourceExhausted, "no thread can be started here to look: the limit of threads is reached");
+    }
+    if (result_.wait_for(timeout) != std::future_status::ready) return Status(Code::kTimeout, late);
+    thread_.join();  // with what libraries keep for a thread
+    return result_.get();
+  }
+
+ private:
+  std::future<Result<T>> result_;
+  std::thread thread_;
+};
+
+template <typename T>
+Result<T> Within(std::chrono::milliseconds timeout, const std::string& late, std::function<Result<T>()> call) {
+  return Errand<T>(std::move(call)).Await(timeout, late);
 }
 
 }  // namespace ringway::ctl
