@@ -26,7 +26,7 @@ namespace ringway::internal {
 
 class DeviceFinisher {
  public:
-  // Returns a reference to the session, which owns all of these.
+  // Returns a handle that keeps the session, which owns all of these.
   using KeepSession = std::function<std::shared_ptr<void>()>;
 
   DeviceFinisher(Memberships* memberships, Regions* regions, Operations* operations, KeepSession keep_session)
@@ -49,7 +49,7 @@ class DeviceFinisher {
   // interruption.
   Error AwaitFinisher(Lock* lock, const Deadline& deadline, const std::function<bool()>& ready);
 
-  // Makes a stream wait for the result and defers the operation. nullopt: no stream can wait for it, but a thread.
+  // Makes a stream wait for the result and defers the operation. nullopt: this stream cannot wait, so the caller does.
   std::optional<Error> HoldStream(const Operation& operation, device::Stream stream, const Deadline& deadline);
 
   // Returns whether there is no copy in flight, and no deferred operation without an owner.

@@ -37,16 +37,16 @@ inline std::uint32_t ChannelOf(const abi::OpSpec& spec) {
   return spec.kind == OpKind::kUpdateView ? kUpdates : spec.channel;
 }
 
-// Who has yet to report the newest rejoin, and to whom it was reported.
+// The reports of the newest rejoin: which channels have yet to make one, and which threads got one.
 class RejoinReports {
  public:
   void Reset() {
     pending_.set();
     threads_.clear();
   }
-  // Returns whether this channel has to report the rejoin to the calling thread. Its report is then no longer pending.
+  // Returns whether this channel has to report the rejoin to the calling thread. It has no report pending from then on.
   bool Take(std::uint32_t channel);
-  // The calling thread gets the report.
+  // Records that the calling thread got a report.
   void Add();
 
  private:

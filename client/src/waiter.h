@@ -1,7 +1,7 @@
 // The session's one mutex, and waiting under it: leader/follower.
 //
 // One of the waiting threads (the leader) reads the socket, without the lock; the others wait on the condition
-// variable. A leader whose wait is over hands the role over.
+// variable. A leader whose wait is over notifies all, and another one reads on.
 //
 // A function that takes a Lock runs under the mutex; one that takes a pointer to it may release it meanwhile.
 #pragma once
