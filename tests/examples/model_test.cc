@@ -42,7 +42,7 @@ void IgnoreSlices(std::size_t /*offset*/, std::size_t /*count*/) {}
 TEST(ModelTest, GradientEqualsFiniteDifferences) {
   Model model(kSmall);
   std::vector<Real> parameters = InitialParameters(model, 7);
-  const Batch batch = SomeBatch(model, 7, 3);  // neither rows nor columns fill the tiles
+  const Batch batch = SomeBatch(model, 7, 3);  // no width is a multiple of the rows that are multiplied at once
   std::vector<Real> gradient(model.parameter_count());
   model.LossAndGradient(parameters.data(), batch, gradient.data(), IgnoreSlices);
   std::vector<Real> ignored(model.parameter_count());
@@ -58,7 +58,7 @@ TEST(ModelTest, GradientEqualsFiniteDifferences) {
   }
 }
 
-TEST(ModelTest, GradientOfWholeTilesEqualsMeanOfSingleExamples) {
+TEST(ModelTest, GradientOfABatchEqualsMeanOfSingleExamples) {
   Model model({.context = 4, .embedding = 8, .hidden1 = 32, .hidden2 = 16});
   const std::vector<Real> parameters = InitialParameters(model, 7);
   const Batch batch = SomeBatch(model, 8, 5);

@@ -74,9 +74,8 @@ void SendFullSize(int fd, const DialOptions& options, DialFacts* facts) {
   }
 }
 
-Result<DialFacts> DialOne(const DialTarget& target, const DialOptions& options) {
-  DialFacts facts = {.who = target.who, .address = target.address};
-  const Result<net::SocketAddress> address = Resolve(target.address);
+Result<DialFacts> DialOne(DialFacts facts, const DialOptions& options) {
+  const Result<net::SocketAddress> address = Resolve(facts.address);
   if (!address.ok()) return address.status();
   const net::UniqueFd fd(::socket(address.value().storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int error = fd.valid() ? Connect(fd.get(), address.value(), options.timeout) : errno;
@@ -97,23 +96,18 @@ Result<net::SocketAddress> Resolve(const std::string& address) {
   return net::ResolveBlocking(endpoint.value(), false);
 }
 
-std::vector<DialFacts> Dial(const std::vector<DialTarget>& targets, const DialOptions& options) {
+std::vector<DialFacts> Dial(std::vector<DialFacts> dials, const DialOptions& options) {
   std::vector<Errand<DialFacts>> errands;
-  errands.reserve(targets.size());
-  for (const DialTarget& target : targets) {
-    errands.emplace_back([target, options] { return DialOne(target, options); });
-  }
+  errands.reserve(dials.size());
+  for (const DialFacts& dial : dials) errands.emplace_back([dial, options] { return DialOne(dial, options); });
   const TimePoint end = MonotonicNow() + 3 * options.timeout;
-  std::vector<DialFacts> facts;
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const auto left = std::chrono::ceil<milliseconds>(end - MonotonicNow());
-    const Result<DialFacts> dial =
-        errands[i].Await(std::max(left, milliseconds(0)), "its name is not resolved in time");
-    facts.push_back(dial.ok()
-                        ? dial.value()
-                        : DialFacts{.who = targets[i].who, .address = targets[i].address, .why = dial.status().text()});
+  for (std::size_t i = 0; i < dials.size(); ++i) {
+    const auto left = std::max(std::chrono::ceil<milliseconds>(end - MonotonicNow()), milliseconds(0));
+    const Result<DialFacts> done = errands[i].Await(left, "its name is not resolved in time");
+    dials[i].why = done.status().text();
+    if (done.ok()) dials[i] = done.value();
   }
-  return facts;
+  return dials;
 }
 
 void ReadPath(const net::SocketAddress& address, DialFacts* facts) {

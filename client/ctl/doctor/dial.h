@@ -18,18 +18,13 @@ namespace ringway::ctl {
 // HOST:PORT as an address. Blocks on the resolver.
 Result<net::SocketAddress> Resolve(const std::string& address);
 
-struct DialTarget {
-  std::string who;
-  std::string address;  // HOST:PORT
-};
-
 struct DialOptions {
   std::chrono::milliseconds timeout{5000};  // to resolve, to connect, and for the full-size packet
   bool tls = false;                         // what the ports speak
 };
 
-// In the order of `targets`.
-std::vector<DialFacts> Dial(const std::vector<DialTarget>& targets, const DialOptions& options);
+// Returns the same, of which only who and address (HOST:PORT) are known, with what was found.
+std::vector<DialFacts> Dial(std::vector<DialFacts> dials, const DialOptions& options);
 
 // The path to `address` as the kernel knows it: within this host or not, MTU, a full-size segment's payload. Sends
 // nothing.

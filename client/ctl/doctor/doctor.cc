@@ -72,10 +72,9 @@ struct Loaded {
 };
 
 // Loads the certificate of a program that would run with these options.
-Loaded LoadedOf(const std::string& whose, const shell::TlsOptions& options, const shell::TlsUser& user) {
+Loaded LoadedOf(const shell::TlsOptions& options, const shell::TlsUser& user) {
   Loaded loaded;
   CertificateFacts& facts = loaded.facts;
-  facts.whose = whose;
   const Result<shell::TlsSetup> setup = shell::SetUpTls(options, user, &facts.fault);
   facts.outcome = setup.status();
   if (const auto files = shell::ChooseFiles(options, user); files.ok()) facts.files = files.value();
@@ -91,8 +90,8 @@ Loaded LoadedOf(const std::string& whose, const shell::TlsOptions& options, cons
 constexpr std::uint32_t kSegmentMax = 4000;
 constexpr std::uint32_t kSegmentMin = 500;
 
-// A request for the plan of a group that does not exist, which a master answers by kInvalidArgument, of so many bytes on
-// the wire: one segment, as several would travel as a large one that only some devices cut.
+// A request for the plan of a group that does not exist, which a master answers by kInvalidArgument, of so many bytes
+// on the wire: one segment, as several would travel as a large one that only some devices cut.
 control::PlanRequest RequestOfSize(std::uint32_t bytes, bool tls) {
   constexpr std::size_t kRestBytes = 128;   // more than all but the name takes
   constexpr std::size_t kRecordBytes = 22;  // of TLS 1.3: header, type, tag
@@ -142,15 +141,14 @@ class Examination {
   std::shared_ptr<net::Security> Load(const std::string& whose, const shell::TlsOptions& options,
                                       const shell::TlsUser& user) {
     if (!options.given()) return nullptr;
-    Result<Loaded> loaded =
+    const Result<Loaded> loaded =
         Within<Loaded>(context_.timeout, "its files are not read in time: the disk, or its server, hangs",
-                       [whose, options, user] { return LoadedOf(whose, options, user); });
+                       [options, user] { return LoadedOf(options, user); });
     CertificateFacts& facts = facts_.certificates.emplace_back();
+    if (loaded.ok()) facts = loaded.value().facts;
     facts.whose = whose;
-    facts.outcome = loaded.status();
-    if (!loaded.ok()) return nullptr;
-    facts = loaded.value().facts;
-    return loaded.value().security;
+    if (!loaded.ok()) facts.outcome = loaded.status();
+    return loaded.ok() ? loaded.value().security : nullptr;
   }
 
   void LoadCertificates() {
@@ -246,7 +244,7 @@ class Examination {
   }
 
   void DialAll() {
-    std::vector<DialTarget> targets;
+    std::vector<DialFacts> targets;
     std::set<std::string> known;
     const auto add = [&](const std::string& who, const std::string& address) {
       if (!address.empty() && known.insert(address).second) targets.push_back({.who = who, .address = address});
@@ -271,9 +269,8 @@ class Examination {
     constexpr std::size_t kDialsMax = 64;  // in a large installation the first ones show what is wrong with this host
     facts_.dials_left_out = targets.size() - std::min(targets.size(), kDialsMax);
     targets.resize(targets.size() - facts_.dials_left_out);
-    for (DialFacts& dial : Dial(targets, {.timeout = context_.timeout, .tls = secured_})) {
-      facts_.dials.push_back(std::move(dial));
-    }
+    const std::vector<DialFacts> dials = Dial(std::move(targets), {.timeout = context_.timeout, .tls = secured_});
+    facts_.dials.insert(facts_.dials.end(), dials.begin(), dials.end());
   }
 
   const DoctorOrder& order_;

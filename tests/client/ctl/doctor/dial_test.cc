@@ -65,7 +65,7 @@ TEST(DialTest, PathIsKnownWithoutAConnection) {
 
 TEST(DialTest, ManyAtOnce) {
   const Port open(true);
-  const std::vector<DialTarget> targets(64, {.who = "a", .address = open.address()});
+  const std::vector<DialFacts> targets(64, {.who = "a", .address = open.address()});
   for (const DialFacts& facts : Dial(targets, kPatient)) EXPECT_EQ(facts.outcome, Outcome::kConnected);
 }
 
