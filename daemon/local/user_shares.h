@@ -76,7 +76,7 @@ class UserShares {
     Bound(joins_full_, [](TimePoint at) { return at; });
     return std::max(wait, Duration());
   }
-  // Returns the turn of a join that ended before its turn came.
+  // Frees the turn of a join that ended before its turn came.
   void ReturnJoin(const HostUser& user) {
     if (const auto found = joins_full_.find(user.uid); found != joins_full_.end()) found->second -= kJoinPeriod;
   }

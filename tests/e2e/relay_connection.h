@@ -79,6 +79,7 @@ class RelayConnection : public std::enable_shared_from_this<RelayConnection> {
   void ReadHello(const asio::ip::tcp::endpoint& target);
   // Marks the connection's peers as unknown.
   void Hide(const asio::ip::tcp::endpoint& target);
+  // Returns whether the first frame is whole, or certainly none that the relay knows.
   bool KnowsHello();
   void Connect(const asio::ip::tcp::endpoint& target);
   bool InBlackHole(const Pipe& pipe) const;

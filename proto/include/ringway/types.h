@@ -343,7 +343,7 @@ constexpr bool HasAlgorithm(OpKind kind, Algorithm algorithm) {
   if (algorithm == Algorithm::kRing) return true;
   return HasRoot(kind) && (algorithm == Algorithm::kTree || algorithm == Algorithm::kNaive);
 }
-// Returns the algorithms that can, for error texts.
+// Returns the algorithms that compute the collective, for error texts.
 constexpr const char* AlgorithmsOf(OpKind kind) {
   if (HasAlgorithm(kind, Algorithm::kOneShot)) return "all algorithms";
   if (HasAlgorithm(kind, Algorithm::kTree)) return "the algorithms ring, direct, tree and naive";
