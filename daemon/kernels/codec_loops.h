@@ -29,7 +29,7 @@ struct Extremes {
   bool finite;
 };
 
-// Magnitudes order like integers, with infinity and NaN on top: one maximum finds m and tells whether all are finite.
+// Magnitudes order like integers, with infinity and NaN on top: one maximum finds m and shows whether all are finite.
 template <bool kTwoEnds>
 [[gnu::always_inline]] inline Extremes ExtremesOf(const Bytes* values, std::size_t n) {
   std::int32_t top = 0;

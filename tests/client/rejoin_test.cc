@@ -1,4 +1,4 @@
-// A session whose daemon goes away: it finds the next one, joins again, and tells its trainer once.
+// A session whose daemon goes away: it finds the next one, joins again, and reports that to its trainer once.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# install_test.sh BUILD_DIR VERSION: everything is installed, tells that version, and names the others by where they are.
+# install_test.sh BUILD_DIR VERSION: everything is installed, prints that version, and names the others by where they are.
 set -euo pipefail
 BUILD_DIR=$1 VERSION=$2
 WORK=$(mktemp -d)

@@ -32,7 +32,7 @@ class NetworkNamespace {
   // Packets vanish, both ways, from when this returns until Restore.
   void BlackHole();
   void Restore();
-  // Packets into the namespace of more than `bytes` vanish from now on, and nobody tells who sent them, as where a
+  // Packets into the namespace of more than `bytes` vanish from now on, and no error reaches their sender, as where a
   // hop's link carries less and a firewall drops what it says about it. Connections begin as before.
   void DropLarge(int bytes);
 

@@ -7,7 +7,7 @@ class History:
     """The events of one history, by operation and peer."""
 
     def __init__(self, lives):
-        self.lives = lives       # peer -> the group's life, where views tell
+        self.lives = lives       # peer -> the group's life, where views say so
         self.retained_bytes = 0  # the success of a larger operation holds for all
         self.whole = False       # nothing was cut off at the end
         self.joins = {}          # peer -> event

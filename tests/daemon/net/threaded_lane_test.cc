@@ -138,7 +138,7 @@ TEST_F(ThreadedLaneTest, WhatCameWholeBeforeTheEndIsReportedBeforeIt) {
   static_assert(kFrames * 200 * 1024 > Lane::kTurnBytes + 200 * 1024);
   for (std::size_t i = 0; i < kFrames; ++i) ASSERT_EQ(Offer(frame), frame.size());
   other_.Reset();
-  for (int i = 0; i < 8; ++i) Pass();  // its loop sees the end, reads it, and tells
+  for (int i = 0; i < 8; ++i) Pass();  // its loop sees the end, reads and reports it
   std::size_t at_end = 0;
   sink_.at_closed = [&] { at_end = sink_.payloads.size(); };
   ASSERT_TRUE(RunUntil([&] { return !sink_.closed.empty(); }));
