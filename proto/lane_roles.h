@@ -4,7 +4,7 @@
 //   small     1     2       3  the first ones; segments of at most kSmallLanePayloadBytes, which overtake large ones
 //   large  the rest            every size
 //
-// Small segments use the small lanes round robin; between far hosts the large lanes, while those carry no large ones.
+// Small segments take turns on the small lanes; between far hosts they fill the large ones, while those carry none.
 // An operation takes at least half a round trip, so each of three small lanes is idle when its turn comes again: loss
 // recovery on one, or bbr's PROBE_RTT (a window of four packets, every 10 s), does not delay the next operation.
 #pragma once

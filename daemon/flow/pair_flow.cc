@@ -12,6 +12,10 @@ constexpr double kSmallBurstMin = 1e6;
 // Times the pair's limit: one lane alone must be able to use all of it.
 constexpr double kBurst = 1.5;
 
+// Retransmitted bytes by delivered ones, from which on large lanes take turns.
+constexpr double kLossyShare = 0.0005;
+constexpr double kLossWindowBytes = 8e6;
+
 constexpr Duration kRest = std::chrono::seconds(1);
 
 // Round trips vary so many times their variation by jitter alone.
@@ -117,6 +121,19 @@ PathSample SampleOf(PeerId other, std::span<const LaneState> lanes, std::span<co
   return sample;
 }
 
+void RecentLoss::Add(std::uint64_t delivered_bytes, std::uint64_t resent_bytes) {
+  const bool replaced = delivered_bytes < delivered_ || resent_bytes < resent_;
+  const double delivered = replaced ? 0 : static_cast<double>(delivered_bytes - delivered_);
+  const double resent = replaced ? 0 : static_cast<double>(resent_bytes - resent_);
+  delivered_ = delivered_bytes;
+  resent_ = resent_bytes;
+  recent_ += delivered;
+  recent_resent_ += resent;
+  if (recent_ < kLossWindowBytes) return;
+  is_high_ = recent_resent_ > kLossyShare * recent_;
+  recent_ = recent_resent_ = 0;
+}
+
 void PairFlow::OnLaneOpened(std::size_t lane, std::size_t lanes) {
   tails_.resize(lanes);
   tails_[lane] = {};
@@ -174,6 +191,7 @@ PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<co
   Verdict out;
   PathSample sample = SampleOf(path_.other, lanes, traffic);
   ChargeResent(sample.resent_bytes);
+  loss_.Add(sample.delivered_bytes, sample.resent_bytes);
   const std::vector<LaneSample> samples = SamplesOf(lanes, traffic);
   const bool busy =
       tick_.may_be_busy || std::any_of(samples.begin(), samples.end(), [](const auto& lane) { return lane.busy; });

@@ -7,6 +7,12 @@
 //   segments: Pump --> give(lane) ... until the budget is spent, no lane takes more, or the pair has to wait
 //   tails:    while tail_pending, every TailProbe::kTick: TakeTailTurn --> (read traffic) --> OnTailLooked
 //
+// Small lanes take turns, so that loss recovery on one does not delay the next operation. Large lanes are filled in
+// order: the next segment goes to the first one that has room. Only a lane that its window limits gets a larger one;
+// where all carry their share of what a path takes, none keeps what it has (Linux lowers the window of a connection
+// that did not fill it, each retransmission timeout). Lanes that are not needed cost nothing. On a path that loses over
+// 0.05% they take turns, too, for each loss delays everything behind it on its lane by a round trip.
+//
 // Small-lane traffic bypasses the token bucket but is charged to it. While no path of this peer carries large segments,
 // there is nothing to overtake: small segments then prefer the large lanes, which have room for all of them at once and
 // a congestion window that fits the path; all of them are paced then. A pair within one host has no path: nothing is
@@ -37,53 +43,35 @@
 
 namespace ringway::flow {
 
-// Round robin: the lane of each kind that is offered the next segment first, and which kind is asked first.
-struct Turns {
-  std::size_t small = 0;
-  std::size_t large = 0;
-  bool large_first = false;
-};
-
-// Calls `visit(index)` for the lanes that are up and in use: the small lanes, then the first `large` large ones, or in
-// the other order; each kind round robin. `Lanes`: size() and state(index), by value.
-template <typename Lanes, typename Visit>
-void ForEachUsed(const Lanes& lanes, std::size_t large, const Visit& visit, Turns turns = {}) {
-  const auto around = [&](std::size_t begin, std::size_t end, std::size_t first) {
-    if (first < begin || first >= end) first = begin;
-    for (std::size_t i = first; i < end; ++i) {
-      if (lanes.state(i).up) visit(i);
-    }
-    for (std::size_t i = begin; i < first; ++i) {
-      if (lanes.state(i).up) visit(i);
-    }
-  };
-  const std::size_t small = SmallLanes(lanes.size());
-  std::size_t end = small;
+// Returns the end of the lanes in use: the small ones and the first `large` large ones that are up.
+template <typename Lanes>
+std::size_t EndOfUsed(const Lanes& lanes, std::size_t large) {
+  std::size_t end = SmallLanes(lanes.size());
   for (; end < lanes.size() && large > 0; ++end) large -= lanes.state(end).up ? 1 : 0;
-  if (!turns.large_first) around(0, small, turns.small);
-  around(small, end, turns.large);
-  if (turns.large_first) around(0, small, turns.small);
+  return end;
 }
 
-// Offers one segment to each idle lane in use. give(index) returns whether it had one; if not, the other lanes of that
-// kind are skipped. Returns whether any lane got one.
-template <typename Lanes, typename Give>
-bool GiveRound(const Lanes& lanes, std::size_t large, Turns& turns, const Give& give) {
-  bool gave = false;
-  bool has_none[2] = {false, false};
-  const auto offer = [&](std::size_t i) {
-    const LaneState lane = lanes.state(i);
-    if (has_none[lane.every_size] || !lane.idle) return;
-    if (!give(i)) {
-      has_none[lane.every_size] = true;
-      return;
-    }
-    gave = true;
-    (lane.every_size ? turns.large : turns.small) = i + 1;
-  };
-  ForEachUsed(lanes, large, offer, turns);
-  return gave;
+// Calls `visit(index)` for the lanes that are up and in use. `Lanes`: size() and state(index), by value.
+template <typename Lanes, typename Visit>
+void ForEachUsed(const Lanes& lanes, std::size_t large, const Visit& visit) {
+  const std::size_t end = EndOfUsed(lanes, large);
+  for (std::size_t i = 0; i < end; ++i) {
+    if (lanes.state(i).up) visit(i);
+  }
 }
+
+// Whether recent traffic was retransmitted so often that a segment is likely to wait for a lost one.
+class RecentLoss {
+ public:
+  // Totals of the pair's lanes; where they fall, lanes were replaced.
+  void Add(std::uint64_t delivered_bytes, std::uint64_t resent_bytes);
+  bool is_high() const { return is_high_; }
+
+ private:
+  std::uint64_t delivered_ = 0, resent_ = 0;  // at the last look
+  double recent_ = 0, recent_resent_ = 0;
+  bool is_high_ = false;
+};
 
 // Returns the sum over all lanes of a pair, at one moment.
 PathSample SampleOf(PeerId other, std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic);
@@ -166,7 +154,9 @@ class PairFlow {
   WaitMeter held_;  // by bucket_
   WaitMeter held_by_uplink_;
   std::vector<TailProbe> tails_;  // by lane
-  Turns turns_;
+  std::size_t next_small_ = 0;    // the lane of each kind that is offered the next segment first
+  std::size_t next_large_ = 0;
+  RecentLoss loss_;
   std::size_t lanes_wanted_ = kLanesRemote;
   TimePoint large_lane_at_{};  // when a large lane was last given a segment
   bool resumed_after_rest_ = false;
@@ -186,23 +176,44 @@ class PairFlow {
 template <typename Lanes, typename Give>
 PairFlow::Pumped PairFlow::Pump(const Lanes& lanes, std::size_t& bytes_left, TimePoint now, const Give& give) {
   Pumped out;
-  turns_.large_first = host_->IsQuiet(path_.self, now) && !host_->IsNearby(path_);
-  const auto offer = [&](std::size_t i) {
-    const bool every_size = lanes.state(i).every_size;
+  const bool quiet = host_->IsQuiet(path_.self, now) && !host_->IsNearby(path_);
+  // Returns whether the lane got a segment; if not, there is none for lanes of its kind, or it has to wait.
+  const auto offer = [&](std::size_t i, bool every_size) {
     if (!within_host_ && every_size) out.wait = WaitForLarge(now);
-    if (out.wait > Duration() && (every_size || turns_.large_first)) return false;
+    if (out.wait > Duration() && (every_size || quiet)) return false;
     const std::size_t bytes = give(i);
     if (bytes == 0) return false;
     bytes_left -= std::min(bytes_left, bytes);
     carried_ = true;
     out.gave_large = out.gave_large || every_size;
-    if (within_host_) return true;
-    out.gave_far = true;
-    OnGiven(i, every_size, bytes, now);
+    out.gave_far = !within_host_;
+    if (!within_host_) OnGiven(i, every_size, bytes, now);
     return true;
   };
-  // One segment a lane and round, so that all carry the same.
-  while (bytes_left > 0 && GiveRound(lanes, large_lanes(lanes.size()), turns_, offer)) {
+  // The lanes from `begin` to `end` take as many segments as they are, at most: in turn from `next` on, or each as many
+  // as it has room for. Returns whether any got one.
+  const auto serve = [&](std::size_t begin, std::size_t end, std::size_t& next, bool fill) {
+    std::size_t given = 0;
+    for (std::size_t busy = 0; begin + busy < end && begin + given < end;) {
+      if (next < begin || next >= end) next = begin;
+      const LaneState lane = lanes.state(next);
+      const bool has_room = lane.up && lane.idle;
+      if (has_room && !offer(next, lane.every_size)) break;
+      given += has_room ? 1 : 0;
+      busy = has_room ? 0 : busy + 1;
+      if (!has_room || !fill) ++next;
+    }
+    return given > 0;
+  };
+  const std::size_t small = SmallLanes(lanes.size());
+  const std::size_t end = EndOfUsed(lanes, large_lanes(lanes.size()));
+  const bool in_order = !loss_.is_high();
+  if (in_order) next_large_ = small;
+  bool gave = true;
+  while (gave && bytes_left > 0) {
+    const bool gave_small = !quiet && serve(0, small, next_small_, false);
+    const bool gave_large = serve(small, end, next_large_, in_order);
+    gave = (quiet && serve(0, small, next_small_, false)) || gave_small || gave_large;
   }
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -30,19 +31,22 @@ struct PairFlowTest : testing::Test {
     }
     traffic.assign(count, {.round_trip = kFar});
   }
-  Indices Used(std::size_t large, Turns from = {}) const {
+  Indices Used(std::size_t large) const {
     Indices used;
-    ForEachUsed(
-        lanes, large, [&](std::size_t i) { used.push_back(i); }, from);
+    ForEachUsed(lanes, large, [&](std::size_t i) { used.push_back(i); });
     return used;
   }
-  // The lanes that take `segments`, which all fit everywhere.
-  Indices Round(int segments, std::size_t large = 4) {
+  // The lanes that take `segments` of these bytes, in order. A lane has room for so many of them.
+  Indices Take(int segments, std::size_t bytes, int room) {
     Indices took;
-    GiveRound(lanes, large, turns, [&](std::size_t i) {
-      if (segments-- <= 0) return false;
+    std::size_t budget = 1 << 30;
+    const std::size_t large = kSmallLanePayloadBytes + kSegmentHeaderBytes + 1;
+    pumped = flow.Pump(lanes, budget, now, [&](std::size_t i) -> std::size_t {
+      if (segments == 0 || (bytes >= large && !lanes.state(i).every_size)) return 0;
+      --segments;
       took.push_back(i);
-      return true;
+      lanes.all[i].idle = std::count(took.begin(), took.end(), i) < room;
+      return bytes;
     });
     return took;
   }
@@ -80,7 +84,6 @@ struct PairFlowTest : testing::Test {
   PairFlow flow{&host, kPath};
   Lanes lanes;
   std::vector<LaneTraffic> traffic;
-  Turns turns;
   PairFlow::Pumped pumped;
   TimePoint now = kStart;
 };
@@ -134,9 +137,6 @@ TEST_F(PairFlowTest, RolesFollowFromTheCount) {
 TEST_F(PairFlowTest, UsedAreTheSmallOnesAndTheFirstLargeOnes) {
   Make(11);
   EXPECT_EQ(Used(4), (Indices{0, 1, 2, 3, 4, 5, 6}));
-  EXPECT_EQ(Used(4, {.small = 2}), (Indices{2, 0, 1, 3, 4, 5, 6}));
-  EXPECT_EQ(Used(4, {.large = 5}), (Indices{0, 1, 2, 5, 6, 3, 4}));
-  EXPECT_EQ(Used(4, {.small = 1, .large = 5, .large_first = true}), (Indices{5, 6, 3, 4, 1, 2, 0}));
   lanes.all[1] = lanes.all[4] = {};
   EXPECT_EQ(Used(4), (Indices{0, 2, 3, 5, 6, 7})) << "the next ones stand in for what is down";
 }
@@ -146,45 +146,67 @@ TEST_F(PairFlowTest, ALoneLaneIsUsed) {
   EXPECT_EQ(Used(1), Indices{0});
 }
 
-TEST_F(PairFlowTest, SegmentsOneByOneTakeTheSmallLanesInTurn) {
+TEST_F(PairFlowTest, SmallSegmentsOneByOneTakeTheSmallLanesInTurn) {
   Make(11);
-  EXPECT_EQ(Round(1), Indices{0});
-  EXPECT_EQ(Round(1), Indices{1});
-  EXPECT_EQ(Round(1), Indices{2});
-  EXPECT_EQ(Round(1), Indices{0});
+  for (const std::size_t lane : {0, 1, 2, 0}) EXPECT_EQ(Take(1, 100, 2), Indices{lane});
   lanes.all[1] = {};
-  EXPECT_EQ(Round(1), Indices{2});
+  EXPECT_EQ(Take(1, 100, 2), Indices{2});
 }
 
-TEST_F(PairFlowTest, ManySegmentsTakeAllIdleLanes) {
+TEST_F(PairFlowTest, ManySmallSegmentsTakeLanesOfBothKinds) {
   Make(11);
-  lanes.all[1].idle = lanes.all[4].idle = false;
-  EXPECT_EQ(Round(9), (Indices{0, 2, 3, 5, 6}));
-  EXPECT_EQ(Round(1), Indices{0}) << "after the last that took one";
+  lanes.all[1].idle = false;
+  EXPECT_EQ(Take(7, 100, 2), (Indices{0, 2, 0, 3, 3, 4, 4}));
 }
 
-TEST_F(PairFlowTest, LargeSegmentsOneByOneTakeTheLargeLanesInTurn) {
+TEST_F(PairFlowTest, LargeLanesAreFilledInOrder) {
   Make(11);
-  Indices took;
-  for (int i = 0; i < 6; ++i) {
-    bool given = false;
-    GiveRound(lanes, 4, turns, [&](std::size_t lane) {
-      if (given || !lanes.state(lane).every_size) return false;
-      took.push_back(lane);
-      return given = true;
-    });
-  }
-  EXPECT_EQ(took, (Indices{3, 4, 5, 6, 3, 4}));
-  EXPECT_EQ(turns.small, 0U);
+  EXPECT_EQ(Take(5, 1 << 18, 3), (Indices{3, 3, 3, 4, 4}));
+  lanes.all[3].idle = lanes.all[4].idle = true;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Take(1, 1 << 18, 3), Indices{3}) << "the first has room again";
+  lanes.all[3].idle = false;
+  lanes.all[4] = {};
+  EXPECT_EQ(Take(9, 1 << 18, 2), (Indices{5, 5, 6, 6, 7, 7})) << "the next ones stand in for what is down";
 }
 
-TEST_F(PairFlowTest, PumpEndsWithTheRoundThatItsBudgetEndsIn) {
+TEST_F(PairFlowTest, WhereLossesDelayALaneTheLargeOnesTakeTurns) {
   Make(11);
-  const auto got = Pump(1000, 100, true);
-  EXPECT_EQ(got.size(), 7U) << "three small ones and four large ones";
-  for (const auto& [lane, bytes] : got) EXPECT_EQ(bytes, 200U) << lane;
+  const auto look = [&](std::uint64_t delivered, std::uint64_t resent) {
+    traffic[3].delivered_bytes += delivered;
+    traffic[3].resent_bytes += resent;
+    traffic[3].sending = true;
+    lanes.all[3].idle = false;
+    (void)Judge(false);
+    lanes.all[3].idle = true;
+  };
+  look(1'000'000, 10'000);
+  EXPECT_EQ(Take(3, 1 << 18, 5), (Indices{3, 3, 3})) << "too little to judge it";
+  look(9'000'000, 0);
+  EXPECT_EQ(Take(6, 1 << 18, 5), (Indices{3, 4, 5, 6, 3, 4}));
+  EXPECT_EQ(Take(1, 1 << 18, 5), Indices{5}) << "after the last that took one";
+  look(10'000'000, 1'000);
+  EXPECT_EQ(Take(3, 1 << 18, 5), (Indices{3, 3, 3})) << "it loses no more";
+  look(10'000'000, 100'000);
+  traffic[3] = {.round_trip = kFar};
+  EXPECT_EQ(Take(2, 1 << 18, 5), (Indices{3, 4}));
+  look(1'000, 0);
+  EXPECT_EQ(Take(2, 1 << 18, 5), (Indices{5, 6})) << "a replaced lane's totals are its own";
+}
+
+TEST_F(PairFlowTest, BetweenFarHostsThatSendNothingLargeSmallSegmentsFillTheLargeLanesFirst) {
+  Make(11);
+  PathSample far;
+  far.other = kPath.other;
+  far.round_trip = kFar;
+  host.Add(kPath.self, far);
+  EXPECT_EQ(Take(4, 100, 3), (Indices{3, 3, 3, 4}));
+}
+
+TEST_F(PairFlowTest, PumpEndsWithTheRoundThatItsBudgetEndsInAndBothKindsHaveTheirs) {
+  Make(11);
+  EXPECT_EQ(Pump(1000, 100, true), (std::map<std::size_t, std::size_t>{{0, 200}, {1, 200}, {2, 200}, {3, 800}}));
   EXPECT_TRUE(pumped.gave_far);
-  EXPECT_TRUE(pumped.gave_large);
+  EXPECT_TRUE(pumped.gave_large) << "however many small ones there are";
   EXPECT_TRUE(flow.tail_pending());
   now += milliseconds(1);
   EXPECT_EQ(Pump(1 << 20, 100).size(), 7U) << "each is busy then";
