@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "proto/check.h"
 #include "proto/hash.h"
 
 namespace ringway {

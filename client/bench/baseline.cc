@@ -96,9 +96,9 @@ std::string CommandOf(const Baseline& baseline, const BaselineRun& run, const st
   return command;
 }
 
-Expected<std::optional<BaselineResult>> RunBaseline(const Baseline& baseline, const BaselineRun& run,
-                                                    std::chrono::seconds timeout) {
-  const auto failure = [&](const std::string& what) { return Error(Code::kIo, baseline.name + " " + what); };
+Result<std::optional<BaselineResult>> RunBaseline(const Baseline& baseline, const BaselineRun& run,
+                                                  std::chrono::seconds timeout) {
+  const auto failure = [&](const std::string& what) { return Status(Code::kIo, baseline.name + " " + what); };
   const Directory directory;
   if (directory.path().empty()) return failure(std::string("has no result directory: ") + std::strerror(errno));
   const std::string json_path = directory.path() + "/results.json";

@@ -44,7 +44,7 @@ std::string CommandOf(const Baseline& baseline, const BaselineRun& run, const st
 
 // Runs it to its end, for at most `timeout`; its output goes to standard error. kIo if it fails, or writes something
 // else.
-Expected<std::optional<BaselineResult>> RunBaseline(const Baseline& baseline, const BaselineRun& run,
-                                                    std::chrono::seconds timeout);
+Result<std::optional<BaselineResult>> RunBaseline(const Baseline& baseline, const BaselineRun& run,
+                                                  std::chrono::seconds timeout);
 
 }  // namespace ringway::bench

@@ -20,8 +20,8 @@ std::vector<Tensor> Cut(const Buffers& buffers, std::size_t element_bytes) {
 
 }  // namespace
 
-Expected<Work> StartCollective(Session& session, OpKind collective, const Reduction& reduction, const Buffers& buffers,
-                               OpOptions options) {
+Result<Work> StartCollective(Session& session, OpKind collective, const Reduction& reduction, const Buffers& buffers,
+                             OpOptions options) {
   const auto& [dtype, op, codec, feedback] = reduction;
   const auto& [input, count, output, output_count, tensors] = buffers;
   options.codec = codec;
@@ -62,7 +62,7 @@ Expected<Work> StartCollective(Session& session, OpKind collective, const Reduct
   return session.AllReduceAsync(input, output, count, dtype, op, options);
 }
 
-Expected<Work> StartSend(Session& session, const Reduction& reduction, const Buffers& buffers) {
+Result<Work> StartSend(Session& session, const Reduction& reduction, const Buffers& buffers) {
   const std::uint32_t next = (session.rank() + 1) % session.world_size();
   return session.SendAsync(buffers.input, buffers.count, reduction.dtype, next);
 }

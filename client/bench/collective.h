@@ -20,10 +20,10 @@ struct Buffers {
 
 // With counts by rank they are as uneven.h says. The reduction's codec replaces that of `options`. A broadcast is in
 // place: REQUIRES: input == output.
-Expected<Work> StartCollective(Session& session, OpKind collective, const Reduction& reduction, const Buffers& buffers,
-                               OpOptions options);
+Result<Work> StartCollective(Session& session, OpKind collective, const Reduction& reduction, const Buffers& buffers,
+                             OpOptions options);
 
 // A send goes to the next rank; StartCollective is its other end, from the rank before.
-Expected<Work> StartSend(Session& session, const Reduction& reduction, const Buffers& buffers);
+Result<Work> StartSend(Session& session, const Reduction& reduction, const Buffers& buffers);
 
 }  // namespace ringway::bench

@@ -20,21 +20,21 @@ class Companion {
   Companion(Session* session, std::size_t bytes, std::chrono::milliseconds timeout);
 
   // Allocates twice the bytes, shared. To be called first.
-  Error Allocate();
+  Status Allocate();
   // Runs one operation to its end, which warms up paths and memory.
-  Error RunOnce();
+  Status RunOnce();
   // Submits one if none is under way. Returns the error of the last one.
-  Error KeepBusy();
+  Status KeepBusy();
   // Returns whether KeepBusy's operation is still in flight.
   bool busy();
   // Total of this companion.
   std::uint64_t submitted() const { return submitted_; }
   // Submits until the total is `submitted`, as on the other ranks; then waits for all.
-  Error Finish(std::uint64_t submitted);
+  Status Finish(std::uint64_t submitted);
 
  private:
-  Error Submit();
-  Error WaitForOldest();
+  Status Submit();
+  Status WaitForOldest();
 
   Session* const session_;
   const std::size_t bytes_;

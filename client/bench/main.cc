@@ -28,7 +28,7 @@ const char* AdviceFor(Code code) {
   }
 }
 
-int Fail(const std::string& what, const Error& error) {
+int Fail(const std::string& what, const Status& error) {
   std::string text = error.text();
   std::replace(text.begin(), text.end(), '\n', ' ');
   if (text.find(';') == std::string::npos) text += std::string("; ") + AdviceFor(error.code());
@@ -36,18 +36,18 @@ int Fail(const std::string& what, const Error& error) {
   return 2;
 }
 
-Error NotWritable(const std::string& problem) {
-  return Error(Code::kIo, problem + "; give --json a path that can be written");
+Status NotWritable(const std::string& problem) {
+  return Status(Code::kIo, problem + "; give --json a path that can be written");
 }
 
 // Ranks may share the file: rank 0 writes last, so that its times remain.
-Error WriteJson(const Options& options, const Session& session, const std::vector<SizeResult>& results,
-                Runner* runner) {
+Status WriteJson(const Options& options, const Session& session, const std::vector<SizeResult>& results,
+                 Runner* runner) {
   std::string problem;
   const bool last = session.rank() == 0;
   const std::string text = ToJson(results, session.rank());
   if (!last && !options.json_path.empty()) problem = WriteFile(options.json_path, text);
-  const Error error = runner->Barrier();
+  const Status error = runner->Barrier();
   if (last && !options.json_path.empty()) problem = WriteFile(options.json_path, text);
   return problem.empty() ? error : NotWritable(problem);
 }
@@ -65,7 +65,7 @@ int Run(const Options& options) {
   join.timeout = options.timeout;
   join.reconnect = Milliseconds(0);  // a rank that rejoins would be out of step with the others' iterations
   auto session = Session::Join(join);
-  if (!session.ok()) return Fail("joining group " + options.group, session.error());
+  if (!session.ok()) return Fail("joining group " + options.group, session.status());
   Runner runner(options, session->get(), PidOfListener(options.socket_path));
   if ((*session)->rank() == 0) {
     std::printf("# ringway-bench %s, group %s, world %u, codec %s, %u in flight, %u iterations\n%s",
@@ -78,9 +78,9 @@ int Run(const Options& options) {
     if ((*session)->rank() == 0) std::printf("%s", TableRow(result).c_str());
     std::fflush(stdout);
   });
-  if (!results.ok()) return Fail(NameOf(options.collective), results.error());
-  if (Error error = WriteJson(options, **session, results.value(), &runner); !error.ok()) return Fail("json", error);
-  if (Error error = (*session)->Leave(); !error.ok()) return Fail("leaving", error);
+  if (!results.ok()) return Fail(NameOf(options.collective), results.status());
+  if (Status error = WriteJson(options, **session, results.value(), &runner); !error.ok()) return Fail("json", error);
+  if (Status error = (*session)->Leave(); !error.ok()) return Fail("leaving", error);
   if (wrong == 0) return 0;
   std::fprintf(stderr, "ringway-bench: %llu elements are wrong; please report it with the logs of all daemons\n",
                static_cast<unsigned long long>(wrong));

@@ -9,40 +9,40 @@
 namespace ringway::bench {
 namespace {
 
-Error ToError(const device::Status& status) { return status.ok() ? Error() : Error(status.code, status.text); }
+Status ToStatus(const device::Status& status) { return status.ok() ? Status() : Status(status.code, status.text); }
 
 }  // namespace
 
-Expected<Memory> Memory::Allocate(Session* session, std::size_t bytes, std::optional<std::int32_t> device) {
+Result<Memory> Memory::Allocate(Session* session, std::size_t bytes, std::optional<std::int32_t> device) {
   Memory memory;
   if (!device) {
     auto buffer = session->Allocate(bytes);
-    if (!buffer.ok()) return buffer.error();
+    if (!buffer.ok()) return buffer.status();
     memory.buffer_ = std::move(buffer.value());
     return memory;
   }
   device::LoadDriver();
   const device::Loaded& loaded = device::Load();
   if (loaded.library == nullptr) {
-    return Error(Code::kNotSupported,
-                 loaded.problem.empty() ? "this host has no GPU driver (libcuda.so.1)" : loaded.problem);
+    return Status(Code::kNotSupported,
+                  loaded.problem.empty() ? "this host has no GPU driver (libcuda.so.1)" : loaded.problem);
   }
   void* on_device = nullptr;
   const device::Status made = loaded.library->Allocate(*device, std::max<std::size_t>(bytes, 1), &on_device);
-  if (!made.ok()) return ToError(made);
+  if (!made.ok()) return ToStatus(made);
   memory.on_device_ = {on_device, FreeOnDevice{loaded.library}};
   memory.copy_.resize(bytes + 1);  // so that there is some
   return memory;
 }
 
-Error Memory::Push(std::size_t bytes) {
+Status Memory::Push(std::size_t bytes) {
   if (!on_device_ || bytes == 0) return {};
-  return ToError(on_device_.get_deleter().library->CopyNow(on_device_.get(), copy_.data(), bytes));
+  return ToStatus(on_device_.get_deleter().library->CopyNow(on_device_.get(), copy_.data(), bytes));
 }
 
-Error Memory::Pull(std::size_t bytes) {
+Status Memory::Pull(std::size_t bytes) {
   if (!on_device_ || bytes == 0) return {};
-  return ToError(on_device_.get_deleter().library->CopyNow(copy_.data(), on_device_.get(), bytes));
+  return ToStatus(on_device_.get_deleter().library->CopyNow(copy_.data(), on_device_.get(), bytes));
 }
 
 }  // namespace ringway::bench

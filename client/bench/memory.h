@@ -22,14 +22,14 @@ struct FreeOnDevice {
 class Memory {
  public:
   // `device`: the GPU; nullopt: a Buffer. kNotSupported if there is no device library (proto/device/loader.h).
-  static Expected<Memory> Allocate(Session* session, std::size_t bytes, std::optional<std::int32_t> device);
+  static Result<Memory> Allocate(Session* session, std::size_t bytes, std::optional<std::int32_t> device);
 
   // Returns the memory that the operation uses.
   void* data() const { return on_device_ ? on_device_.get() : buffer_.data(); }
   // Returns where the host writes before Push, and reads after Pull.
   void* host() { return on_device_ ? static_cast<void*>(copy_.data()) : buffer_.data(); }
-  Error Push(std::size_t bytes);
-  Error Pull(std::size_t bytes);
+  Status Push(std::size_t bytes);
+  Status Pull(std::size_t bytes);
 
  private:
   Buffer buffer_;

@@ -24,10 +24,10 @@ class Runner {
   Runner(const Options& options, Session* session, int daemon_pid);
 
   // Measures all sizes; calls `on_result` after each.
-  Expected<std::vector<SizeResult>> Run(const std::function<void(const SizeResult&)>& on_result);
+  Result<std::vector<SizeResult>> Run(const std::function<void(const SizeResult&)>& on_result);
 
   // Returns when every rank has called it.
-  Error Barrier() { return Most(0).error(); }
+  Status Barrier() { return Most(0).status(); }
 
  private:
   // Summed over the iterations of a size.
@@ -37,20 +37,20 @@ class Runner {
   };
 
   // Returns the maximum of all ranks' values.
-  Expected<std::uint64_t> Most(std::uint64_t value);
+  Result<std::uint64_t> Most(std::uint64_t value);
   // Adopts prepared views on all ranks until `wait` has passed on one of them.
-  Error AdoptViews(std::chrono::milliseconds wait);
-  Error AllocateBuffers();
-  Expected<SizeResult> RunSize(std::uint64_t bytes);
-  Error WarmUp(SizeResult* result);
-  Error Measure(SizeResult* result);
-  Error MeasureBeside(SizeResult* result);
-  Error MeasureBaselines(SizeResult* result);
-  Expected<double> RunIteration(SizeResult* result, Totals* totals);
+  Status AdoptViews(std::chrono::milliseconds wait);
+  Status AllocateBuffers();
+  Result<SizeResult> RunSize(std::uint64_t bytes);
+  Status WarmUp(SizeResult* result);
+  Status Measure(SizeResult* result);
+  Status MeasureBeside(SizeResult* result);
+  Status MeasureBaselines(SizeResult* result);
+  Result<double> RunIteration(SizeResult* result, Totals* totals);
   // The name for one size and one operation in flight; empty: no error feedback.
   std::string FeedbackName(const SizeResult& result, std::uint32_t operation) const;
-  Error FillInputs(const SizeResult& result);
-  Error CheckOutputs(const std::vector<OpResult>& outcomes, SizeResult* result);
+  Status FillInputs(const SizeResult& result);
+  Status CheckOutputs(const std::vector<OpResult>& outcomes, SizeResult* result);
   Memory& Output(std::size_t index) { return options_.in_place ? inputs_[index] : outputs_[index]; }
 
   const Options& options_;

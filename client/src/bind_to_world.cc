@@ -7,14 +7,14 @@
 namespace ringway::internal {
 namespace {
 
-Error BindCounts(const World& world, Request* request) {
+Status BindCounts(const World& world, Request* request) {
   const std::vector<std::uint64_t>& members = world.members;
   const std::string ranks = std::to_string(members.size()) + " ranks (Session::world_size)";
   if (request->counts.size() != members.size())
     return Refuse("there are counts for " + std::to_string(request->counts.size()) + " ranks, and there are " + ranks);
   const auto own = std::find(members.begin(), members.end(), world.self) - members.begin();
   if (own >= static_cast<std::ptrdiff_t>(members.size()))
-    return Error(Code::kProtocol, "the daemon names members without this peer; install the same version of both");
+    return Status(Code::kProtocol, "the daemon names members without this peer; install the same version of both");
   request->spec.rank = static_cast<std::uint32_t>(own);
   const std::size_t count_max = kOperationBytesMax / SizeOf(request->spec.dtype);
   std::size_t total = 0, sent_upto = 0;
@@ -45,7 +45,7 @@ Error BindCounts(const World& world, Request* request) {
 }
 
 // A rank without a result passes no output: it works in memory of the session.
-Error CheckBuffers(const Request& request, bool has_result) {
+Status CheckBuffers(const Request& request, bool has_result) {
   if (request.tensors != nullptr) return {};  // checked when it was made
   if (request.layout.input_count > 0 && request.input == nullptr) return Refuse("input is null though count is not 0");
   if (has_result && request.output == nullptr) return Refuse("output is null though count is not 0");
@@ -64,7 +64,7 @@ Error CheckBuffers(const Request& request, bool has_result) {
 
 }  // namespace
 
-Error CheckRequest(const Request& request) {
+Status CheckRequest(const Request& request) {
   const abi::OpSpec& spec = request.spec;
   if (spec.channel >= abi::kChannelCountMax) {
     return Refuse("channel must be below " + std::to_string(abi::kChannelCountMax));
@@ -74,14 +74,14 @@ Error CheckRequest(const Request& request) {
   }
   const Encoding codec = EncodingOf(spec.codec);
   const char* reason = nullptr;
-  if (!IsSupported(spec.dtype, spec.op, codec, &reason)) return Error(Code::kNotSupported, reason);
-  if (IsMessage(spec.kind) && codec != Codec::kNone) return Error(Code::kNotSupported, kMessagesHaveNoCodec);
+  if (!IsSupported(spec.dtype, spec.op, codec, &reason)) return Status(Code::kNotSupported, reason);
+  if (IsMessage(spec.kind) && codec != Codec::kNone) return Status(Code::kNotSupported, kMessagesHaveNoCodec);
   if (spec.feedback != 0 && !CanFeedBack(spec.kind, spec.op, codec, &reason)) {
-    return Error(Code::kNotSupported, reason);
+    return Status(Code::kNotSupported, reason);
   }
-  if (spec.algorithm > kAlgorithmCount) return Error(Code::kNotSupported, "unknown algorithm");
+  if (spec.algorithm > kAlgorithmCount) return Status(Code::kNotSupported, "unknown algorithm");
   if (const auto algorithm = abi::AlgorithmOf(spec); algorithm && !HasAlgorithm(spec.kind, *algorithm)) {
-    return Error(Code::kNotSupported, std::string(NameOf(spec.kind)) + " has " + AlgorithmsOf(spec.kind));
+    return Status(Code::kNotSupported, std::string(NameOf(spec.kind)) + " has " + AlgorithmsOf(spec.kind));
   }
   const std::size_t largest =
       std::max<std::size_t>({spec.count, request.input_room.value_or(0), request.output_room.value_or(0)});
@@ -91,7 +91,7 @@ Error CheckRequest(const Request& request) {
   return {};
 }
 
-Error BindToWorld(const World& world, Request* request) {
+Status BindToWorld(const World& world, Request* request) {
   const std::vector<std::uint64_t>& members = world.members;
   const auto world_size = static_cast<std::uint32_t>(members.size());
   const std::string ranks = std::to_string(world_size) + " ranks (Session::world_size)";
@@ -109,7 +109,7 @@ Error BindToWorld(const World& world, Request* request) {
     request->spec.members = abi::MembersHash(members);
   }
   if (HasCounts(request->spec.kind)) {
-    if (Error error = BindCounts(world, request); !error.ok()) return error;
+    if (Status error = BindCounts(world, request); !error.ok()) return error;
     return CheckBuffers(*request, request->layout.output_count > 0);
   }
   const std::size_t room = request->input_room.value_or(0);

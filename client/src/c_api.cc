@@ -61,12 +61,12 @@ void Fill(const ringway::OpResult& result, ringwayOpInfo_t* info) {
 
 namespace ringway::c {
 
-ringwayResult_t Report(const Error& error) {
+ringwayResult_t Report(const Status& error) {
   if (!error.ok()) last_error = error.text();
   return static_cast<ringwayResult_t>(error.code());
 }
 
-ringwayResult_t Refuse(const char* text) { return Report(Error(Code::kInvalidArgument, text)); }
+ringwayResult_t Refuse(const char* text) { return Report(Status(Code::kInvalidArgument, text)); }
 ringwayResult_t RefuseInfo() { return Refuse("start info from RINGWAY_OP_INFO_INITIALIZER"); }
 
 // Checked before the operation is submitted.
@@ -115,7 +115,7 @@ ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* conf
     options.rejoin_when_evicted = config->endWhenEvicted == 0;
     if (config->onWaiting != nullptr) {
       options.on_waiting = [report = config->onWaiting,
-                            context = config->onWaitingContext](const ringway::Error& cause) {
+                            context = config->onWaitingContext](const ringway::Status& cause) {
         report(context, static_cast<ringwayResult_t>(cause.code()), cause.text().c_str());
       };
     }
@@ -126,7 +126,7 @@ ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* conf
     }
     options.evict_hung_after = ringway::Milliseconds(config->evictHungAfterMs);
     auto session = ringway::Session::Join(options);
-    if (!session.ok()) return Report(session.error());
+    if (!session.ok()) return Report(session.status());
     auto created = std::make_unique<ringwayComm>();
     created->session = std::move(session.value());
     *comm = created.release();
@@ -140,7 +140,7 @@ ringwayResult_t ringwayCommUpdateView(ringwayComm_t comm, int64_t timeoutMs, rin
     if (!IsWritable(info)) return RefuseInfo();
     const auto result = comm->session->UpdateView(Timeout(timeoutMs));
     if (result.ok()) Fill(result.value(), info);
-    return Report(result.error());
+    return Report(result.status());
   });
 }
 
@@ -199,7 +199,7 @@ ringwayResult_t ringwayAlloc(ringwayComm_t comm, size_t bytes, void** memory) {
     if (comm == nullptr || memory == nullptr) return Refuse("comm or memory is NULL");
     *memory = nullptr;
     auto buffer = comm->session->Allocate(bytes);
-    if (!buffer.ok()) return Report(buffer.error());
+    if (!buffer.ok()) return Report(buffer.status());
     void* const address = buffer->data();
     const std::lock_guard<std::mutex> lock(comm->mutex);
     comm->buffers[address] = std::move(buffer.value());
@@ -227,7 +227,7 @@ ringwayResult_t ringwayCommMembers(ringwayComm_t comm, ringwayMember_t* members,
       return Refuse("memberSize is not sizeof(ringwayMember_t)");
     }
     const auto all = comm->session->Members();
-    if (!all.ok()) return Report(all.error());
+    if (!all.ok()) return Report(all.status());
     *count = all->size();
     for (size_t i = 0; i < std::min(capacity, all->size()); ++i) {
       const ringway::Member& member = (*all)[i];
@@ -247,7 +247,7 @@ ringwayResult_t ringwayWorkWait(ringwayWork_t work, int64_t timeoutMs, ringwayOp
     if (!IsWritable(info)) return RefuseInfo();
     const auto result = work->work.Wait(Timeout(timeoutMs));
     if (result.ok()) Fill(result.value(), info);
-    return Report(result.error());
+    return Report(result.status());
   });
 }
 
@@ -258,7 +258,7 @@ ringwayResult_t ringwayWorkWaitAny(const ringwayWork_t* works, size_t count, int
     for (size_t i = 0; i < count; ++i) all.push_back(works[i] == nullptr ? nullptr : &works[i]->work);
     const auto first = ringway::Work::WaitAny(all, Timeout(timeoutMs));
     if (first.ok()) *index = *first;
-    return Report(first.error());
+    return Report(first.status());
   });
 }
 

@@ -33,7 +33,7 @@ struct ringwayWork {
 namespace ringway::c {
 
 // Keeps the sentence for ringwayGetLastError of this thread.
-ringwayResult_t Report(const Error& error);
+ringwayResult_t Report(const Status& error);
 ringwayResult_t Refuse(const char* text);
 
 // No exception reaches C. `function` returns a ringwayResult_t.
@@ -68,7 +68,7 @@ std::optional<OpOptions> OpOptionsOf(const ringwayOpOptions_t* options);
 bool IsWritable(const ringwayOpInfo_t* info);
 ringwayResult_t RefuseInfo();
 
-// Submits by `start(session, args..., options)`, which returns an Expected<Work>.
+// Submits by `start(session, args..., options)`, which returns a Result<Work>.
 template <typename Start, typename... Args>
 ringwayResult_t StartWork(const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work, Start&& start,
                           const Args&... args) {
@@ -79,7 +79,7 @@ ringwayResult_t StartWork(const ringwayOpOptions_t* options, ringwayComm_t comm,
     if (!converted) return Refuse("start options from RINGWAY_OP_OPTIONS_INITIALIZER");
     auto created = std::make_unique<ringwayWork>();
     auto submitted = std::invoke(start, *comm->session, args..., *converted);
-    if (!submitted.ok()) return Report(submitted.error());
+    if (!submitted.ok()) return Report(submitted.status());
     created->work = std::move(submitted.value());
     *work = created.release();
     return ringwaySuccess;

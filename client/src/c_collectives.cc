@@ -64,10 +64,10 @@ ringwayResult_t ringwayAllReduceMany(const ringwayTensor_t* tensors, size_t tens
 ringwayResult_t ringwayAllReduceManyAsync(const ringwayTensor_t* tensors, size_t tensorCount,
                                           ringwayDataType_t datatype, ringwayRedOp_t op,
                                           const ringwayOpOptions_t* options, ringwayComm_t comm, ringwayWork_t* work) {
-  using ringway::Error, ringway::Expected, ringway::OpOptions, ringway::Work;
-  return StartWork(options, comm, work, [&](Session& session, const OpOptions& converted) -> Expected<Work> {
+  using ringway::Status, ringway::Result, ringway::OpOptions, ringway::Work;
+  return StartWork(options, comm, work, [&](Session& session, const OpOptions& converted) -> Result<Work> {
     if (tensors == nullptr && tensorCount > 0) {
-      return Error(ringway::Code::kInvalidArgument, "tensors is NULL though tensorCount is not 0");
+      return Status(ringway::Code::kInvalidArgument, "tensors is NULL though tensorCount is not 0");
     }
     std::vector<ringway::Tensor> list;
     for (std::size_t i = 0; i < tensorCount; ++i) {

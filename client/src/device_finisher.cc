@@ -22,16 +22,16 @@ std::byte* OutputAt(const Operation& operation, const Part& part) {
   return static_cast<std::byte*>(operation.output) + part.begin * SizeOf(operation.spec.dtype);
 }
 
-Error InputFailed(const std::string& why) {
-  return Error(Code::kDeviceFailed, "the input could not be read from the device: " + why +
-                                        "; the operation was cancelled on all ranks, the session goes on");
+Status InputFailed(const std::string& why) {
+  return Status(Code::kDeviceFailed, "the input could not be read from the device: " + why +
+                                         "; the operation was cancelled on all ranks, the session goes on");
 }
 
 // The others go on with a result that this rank lacks: only a newcomer takes their state.
-Error OutOfStep(const std::string& why) {
-  return Error(Code::kDeviceFailed,
-               "the result did not reach the device: " + why +
-                   "; the others have it and the output is unspecified: join again and take the state from them");
+Status OutOfStep(const std::string& why) {
+  return Status(Code::kDeviceFailed,
+                "the result did not reach the device: " + why +
+                    "; the others have it and the output is unspecified: join again and take the state from them");
 }
 
 }  // namespace
@@ -52,11 +52,11 @@ void DeviceFinisher::CopyInput(const Request& request, Region* region, const Ope
   job.bytes = bytes;
   job.after = part.submitted;
   const auto report = [session = keep_session_(), this, operation, region, bytes](std::size_t arrived,
-                                                                                  const Error& error) {
+                                                                                  const Status& error) {
     OnInput(operation, region, arrived, bytes, error);
   };
   const auto start = [&part](const device::CopyJob& copy) { return part.library->Start(copy); };
-  if (Error error = StartCopy(start, job, report); !error.ok()) OnInput(operation, region, 0, bytes, error);
+  if (Status error = StartCopy(start, job, report); !error.ok()) OnInput(operation, region, 0, bytes, error);
 }
 
 // A copy uses its region until its last report, however the operation ends.
@@ -73,7 +73,7 @@ void DeviceFinisher::EndCopy(const Lock& lock, const DevicePart* part, Region* r
 }
 
 void DeviceFinisher::OnInput(const Operation& operation, Region* region, std::size_t arrived, std::size_t bytes,
-                             const Error& error) {
+                             const Status& error) {
   Link* const link = operation.link.get();
   const bool is_last = !error.ok() || arrived == bytes;
   {
@@ -88,8 +88,8 @@ void DeviceFinisher::OnInput(const Operation& operation, Region* region, std::si
     }
     if (!concerns || !link->end.ok() || (error.ok() && arrived == 0)) return;
   }
-  const Error sent = error.ok() ? link->SendProgress(operation.slot, is_last)
-                                : operations_.SendCancel(operation, Deadline(kSendPatience));
+  const Status sent = error.ok() ? link->SendProgress(operation.slot, is_last)
+                                 : operations_.SendCancel(operation, Deadline(kSendPatience));
   if (!sent.ok()) memberships_.Lose(link, sent);
 }
 
@@ -117,7 +117,7 @@ void DeviceFinisher::CopyOutput(Lock* lock, Operation* operation) {
   job.bytes = result.count * SizeOf(operation->spec.dtype);
   job.after = part.submitted;
   const auto report = [session = keep_session_(), this, copied = *operation, region, bytes = job.bytes](
-                          std::size_t arrived, const Error& error) {
+                          std::size_t arrived, const Status& error) {
     OnOutput(copied, region, !error.ok() || arrived == bytes, error);
   };
   const auto start = [&](const device::CopyJob& copy) {
@@ -125,11 +125,11 @@ void DeviceFinisher::CopyOutput(Lock* lock, Operation* operation) {
     hold->Release(copy);
     return device::Status();
   };
-  if (const Error error = StartCopy(start, job, report); !error.ok()) report(0, error);
+  if (const Status error = StartCopy(start, job, report); !error.ok()) report(0, error);
   lock->lock();
 }
 
-void DeviceFinisher::OnOutput(const Operation& operation, Region* region, bool is_last, const Error& error) {
+void DeviceFinisher::OnOutput(const Operation& operation, Region* region, bool is_last, const Status& error) {
   DevicePart* const part = operation.device.get();
   Lock lock = memberships_.Acquire();
   part->copy.moved_at = Deadline::Clock::now();
@@ -158,12 +158,12 @@ void DeviceFinisher::GiveUpHungCopies(const Lock& lock, Link* link) {
   for (const std::shared_ptr<DevicePart>& part : copies_) {
     GiveUpHungOutput(lock, part.get());
     if (part->copy.error.ok()) continue;
-    const Error why = part->copy.error;  // the copy may yet write
+    const Status why = part->copy.error;  // the copy may yet write
     return memberships_.End(lock, link, why);
   }
 }
 
-Error DeviceFinisher::AwaitOutput(Lock* lock, Operation* operation, const Deadline& deadline) {
+Status DeviceFinisher::AwaitOutput(Lock* lock, Operation* operation, const Deadline& deadline) {
   DevicePart& part = *operation->device;
   if (part.copy.state == State::kNone) CopyOutput(lock, operation);
   while (part.copy.state == State::kCopying) {
@@ -171,40 +171,40 @@ Error DeviceFinisher::AwaitOutput(Lock* lock, Operation* operation, const Deadli
     GiveUpHungOutput(*lock, &part);
     if (part.copy.state != State::kCopying) break;
     if (waited == Waited::kInterrupted || deadline.HasPassed()) {
-      return Error(waited == Waited::kInterrupted ? Code::kInterrupted : Code::kTimeout,
-                   "the result is being copied to the device: wait again");
+      return Status(waited == Waited::kInterrupted ? Code::kInterrupted : Code::kTimeout,
+                    "the result is being copied to the device: wait again");
     }
   }
   return {};
 }
 
-Error DeviceFinisher::AwaitFinisher(Lock* lock, const Deadline& deadline, const std::function<bool()>& ready) {
+Status DeviceFinisher::AwaitFinisher(Lock* lock, const Deadline& deadline, const std::function<bool()>& ready) {
   const Waited waited = memberships_.waiter().Await(lock, nullptr, deadline, ready);
   if (waited == Waited::kChange) return {};
-  return Error(waited == Waited::kInterrupted ? Code::kInterrupted : Code::kTimeout,
-               "the operation goes on, and the streams wait for it: wait again or cancel it");
+  return Status(waited == Waited::kInterrupted ? Code::kInterrupted : Code::kTimeout,
+                "the operation goes on, and the streams wait for it: wait again or cancel it");
 }
 
-Expected<OpResult> DeviceFinisher::AwaitOutcome(Lock* lock, const Operation& operation, const Deadline& deadline) {
-  const std::optional<Expected<OpResult>>& outcome = operation.device->deferral->outcome;
-  if (Error error = AwaitFinisher(lock, deadline, [&] { return outcome.has_value(); }); !error.ok()) return error;
-  if (Error error = Report(*lock, operation); !error.ok()) return error;
+Result<OpResult> DeviceFinisher::AwaitOutcome(Lock* lock, const Operation& operation, const Deadline& deadline) {
+  const std::optional<Result<OpResult>>& outcome = operation.device->deferral->outcome;
+  if (Status error = AwaitFinisher(lock, deadline, [&] { return outcome.has_value(); }); !error.ok()) return error;
+  if (Status error = Report(*lock, operation); !error.ok()) return error;
   return *outcome;
 }
 
-Error DeviceFinisher::Report(const Lock& lock, const Operation& operation) {
+Status DeviceFinisher::Report(const Lock& lock, const Operation& operation) {
   Deferral& deferral = *operation.device->deferral;
   if (deferral.outcome->ok()) return {};
   if (std::exchange(deferral.has_unread_refusal, false)) operation.link->slots.CountRefusal(operation.spec.channel);
-  return memberships_.Report(lock, deferral.outcome->error());
+  return memberships_.Report(lock, deferral.outcome->status());
 }
 
-std::optional<Error> DeviceFinisher::HoldStream(const Operation& operation, device::Stream stream,
-                                                const Deadline& deadline) {
+std::optional<Status> DeviceFinisher::HoldStream(const Operation& operation, device::Stream stream,
+                                                 const Deadline& deadline) {
   const std::shared_ptr<DevicePart> part = operation.device;
   Lock lock = memberships_.Acquire();
-  if (Error error = AwaitInputs(&lock, operation, deadline); !error.ok()) return error;
-  if (!part->output) return Error();
+  if (Status error = AwaitInputs(&lock, operation, deadline); !error.ok()) return error;
+  if (!part->output) return Status();
   const std::shared_ptr<HeldStream> earlier = part->hold();
   if (part->deferral && part->deferral->outcome) return Report(lock, operation);
   if (!earlier && part->copy.state != State::kNone) return std::nullopt;
@@ -220,19 +220,19 @@ std::optional<Error> DeviceFinisher::HoldStream(const Operation& operation, devi
   return Defer(&lock, operation, std::move(hold));
 }
 
-Error DeviceFinisher::Defer(Lock* lock, const Operation& operation, std::shared_ptr<device::Hold> hold) {
+Status DeviceFinisher::Defer(Lock* lock, const Operation& operation, std::shared_ptr<device::Hold> hold) {
   const std::shared_ptr<DevicePart> part = operation.device;
-  if (Error error = StartThread(*lock); !error.ok()) return error;
+  if (Status error = StartThread(*lock); !error.ok()) return error;
   deferred_.push_back(operation);
   part->deferral.emplace().hold = std::make_shared<HeldStream>(std::move(hold));
   if (MayAdvance(*lock, operation)) Advance(lock, part);  // its doorbell may have come already
   memberships_.WakeAll(*lock);
-  return part->deferral->outcome ? Report(*lock, operation) : Error();
+  return part->deferral->outcome ? Report(*lock, operation) : Status();
 }
 
 // Reading inputs needs the driver, which a thread that waits for a held stream may keep from all others. So a stream is
 // held only once its operation, and those before that it may have to wait for, need the driver no more.
-Error DeviceFinisher::AwaitInputs(Lock* lock, const Operation& operation, const Deadline& deadline) {
+Status DeviceFinisher::AwaitInputs(Lock* lock, const Operation& operation, const Deadline& deadline) {
   const DevicePart& own = *operation.device;
   const auto concerns = [&own](const std::shared_ptr<DevicePart>& part) {
     return part->reads_input && part->number <= own.number;
@@ -242,12 +242,12 @@ Error DeviceFinisher::AwaitInputs(Lock* lock, const Operation& operation, const 
     const bool is_decided = is_finished || operations_.IsDecided(*lock, operation);  // nothing is held long
     return is_decided || std::none_of(copies_.begin(), copies_.end(), concerns);
   };
-  Error error = memberships_.Await(lock, operation.link.get(), deadline, is_over);
+  Status error = memberships_.Await(lock, operation.link.get(), deadline, is_over);
   if (error.code() != Code::kTimeout) return error;
-  return Error(Code::kTimeout, "inputs are still being read: call again, or Wait");
+  return Status(Code::kTimeout, "inputs are still being read: call again, or Wait");
 }
 
-Error DeviceFinisher::StartThread(const Lock& /*lock*/) {
+Status DeviceFinisher::StartThread(const Lock& /*lock*/) {
   if (is_running_) return {};
   try {
     const device::SignalsBlocked blocked;
@@ -255,7 +255,7 @@ Error DeviceFinisher::StartThread(const Lock& /*lock*/) {
     is_running_ = true;
     return {};
   } catch (const std::exception& exception) {
-    return Error(Code::kResourceExhausted, std::string("no thread to finish the operation: ") + exception.what());
+    return Status(Code::kResourceExhausted, std::string("no thread to finish the operation: ") + exception.what());
   }
 }
 
@@ -287,7 +287,7 @@ void DeviceFinisher::EndDeferred(Lock* lock, DevicePart* part) {
   if (found == deferred_.end()) return;
   Operation operation = std::move(*found);
   deferred_.erase(found);
-  const Error loss = operation.read ? Error() : memberships_.Loss(*lock);
+  const Status loss = operation.read ? Status() : memberships_.Loss(*lock);
   part->deferral->outcome = operations_.Finish(lock, &operation, loss);
   part->deferral->hold->GoOn();  // others may have it, too
   part->deferral->hold.reset();

@@ -42,15 +42,15 @@ class DeviceFinisher {
 
   // Blocks until the result has been copied, or will not be; an error only if the deadline came first. REQUIRES: the
   // operation is settled, and not deferred.
-  Error AwaitOutput(Lock* lock, Operation* operation, const Deadline& deadline);
+  Status AwaitOutput(Lock* lock, Operation* operation, const Deadline& deadline);
   // Waits for a deferred operation.
-  Expected<OpResult> AwaitOutcome(Lock* lock, const Operation& operation, const Deadline& deadline);
+  Result<OpResult> AwaitOutcome(Lock* lock, const Operation& operation, const Deadline& deadline);
   // Blocks until `ready()`, which the finisher brings about however the membership ends, the deadline or an
   // interruption.
-  Error AwaitFinisher(Lock* lock, const Deadline& deadline, const std::function<bool()>& ready);
+  Status AwaitFinisher(Lock* lock, const Deadline& deadline, const std::function<bool()>& ready);
 
   // Makes a stream wait for the result and defers the operation. nullopt: this stream cannot wait, so the caller does.
-  std::optional<Error> HoldStream(const Operation& operation, device::Stream stream, const Deadline& deadline);
+  std::optional<Status> HoldStream(const Operation& operation, device::Stream stream, const Deadline& deadline);
 
   // Returns whether there is no copy in flight, and no deferred operation without an owner.
   bool IsIdle(const Lock& lock) const;
@@ -60,24 +60,24 @@ class DeviceFinisher {
  private:
   void BeginCopy(const Lock& lock, const Operation& operation, Region* region);
   void EndCopy(const Lock& lock, const DevicePart* part, Region* region);
-  void OnInput(const Operation& operation, Region* region, std::size_t arrived, std::size_t bytes, const Error& error);
+  void OnInput(const Operation& operation, Region* region, std::size_t arrived, std::size_t bytes, const Status& error);
   // Starts to copy the result, if there is one. REQUIRES: the operation is settled.
   void CopyOutput(Lock* lock, Operation* operation);
-  void OnOutput(const Operation& operation, Region* region, bool is_last, const Error& error);
+  void OnOutput(const Operation& operation, Region* region, bool is_last, const Status& error);
   void GiveUpHungOutput(const Lock& lock, DevicePart* part) const;
 
   // Blocks until the inputs of this operation and of all that were submitted before have been read, or it is decided.
-  Error AwaitInputs(Lock* lock, const Operation& operation, const Deadline& deadline);
+  Status AwaitInputs(Lock* lock, const Operation& operation, const Deadline& deadline);
   // Hands the operation over to the finisher.
-  Error Defer(Lock* lock, const Operation& operation, std::shared_ptr<device::Hold> hold);
+  Status Defer(Lock* lock, const Operation& operation, std::shared_ptr<device::Hold> hold);
   // Reports the error of a deferred operation that is finished.
-  Error Report(const Lock& lock, const Operation& operation);
+  Status Report(const Lock& lock, const Operation& operation);
   bool MayAdvance(const Lock& lock, const Operation& operation) const;
   // Copies the result of a deferred operation out, then ends the streams' wait. REQUIRES: it is settled or lost.
   void Advance(Lock* lock, const std::shared_ptr<DevicePart>& part);
   std::list<Operation>::iterator FindDeferred(const DevicePart& part);
   void EndDeferred(Lock* lock, DevicePart* part);
-  Error StartThread(const Lock& lock);
+  Status StartThread(const Lock& lock);
   // The finisher's thread: until the session has ended, or for a while nothing was deferred.
   void Run();
 

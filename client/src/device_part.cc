@@ -11,12 +11,12 @@ namespace ringway::internal {
 namespace {
 
 // Sets `device` if the memory belongs to one.
-Error Find(const device::Loaded& loaded, const MemoryRange& memory, const char* name,
-           std::optional<std::int32_t>* device) {
+Status Find(const device::Loaded& loaded, const MemoryRange& memory, const char* name,
+            std::optional<std::int32_t>* device) {
   if (memory.bytes == 0) return {};
   if (loaded.library == nullptr) {
     if (!loaded.is_named && !device::IsDriversMemory(memory.data)) return {};
-    return Error(Code::kNotSupported, std::string(name) + " may be in device memory, and " + loaded.problem);
+    return Status(Code::kNotSupported, std::string(name) + " may be in device memory, and " + loaded.problem);
   }
   device::Location location;
   static const std::uint64_t kFirstAskedIn = ForkGeneration();
@@ -24,12 +24,12 @@ Error Find(const device::Loaded& loaded, const MemoryRange& memory, const char* 
   const device::Status status = loaded.library->Locate(memory.data, memory.bytes, &location);
   if (!status.ok()) {
     if (is_child) return {};
-    const Error error = BeforeSubmission(status);
-    return Error(error.code(), std::string(name) + ": " + error.text());
+    const Status error = BeforeSubmission(status);
+    return Status(error.code(), std::string(name) + ": " + error.text());
   }
   if (!location.on_device) return {};
   if (is_child) {
-    return Error(Code::kNotSupported, std::string(name) + " is in device memory, which a forked child cannot use");
+    return Status(Code::kNotSupported, std::string(name) + " is in device memory, which a forked child cannot use");
   }
   *device = location.device;
   return {};
@@ -37,13 +37,13 @@ Error Find(const device::Loaded& loaded, const MemoryRange& memory, const char* 
 
 struct Report {
   std::size_t bytes;
-  std::function<void(std::size_t, const Error&)> function;
+  std::function<void(std::size_t, const Status&)> function;
 };
 
 void OnReport(void* context, std::size_t arrived, const device::Status& status) {
   auto* const report = static_cast<Report*>(context);
   const bool is_last = !status.ok() || arrived == report->bytes;
-  report->function(arrived, ToError(status));
+  report->function(arrived, ToStatus(status));
   if (is_last) delete report;
 }
 
@@ -56,13 +56,13 @@ DevicePart::~DevicePart() {
   if (deferral) (void)new (std::nothrow) std::shared_ptr<HeldStream>(std::move(deferral->hold));
 }
 
-Expected<std::shared_ptr<DevicePart>> FindDeviceMemory(const MemoryRange& input, const MemoryRange& output) {
+Result<std::shared_ptr<DevicePart>> FindDeviceMemory(const MemoryRange& input, const MemoryRange& output) {
   const device::Loaded& loaded = device::Load();
   if (loaded.library == nullptr && loaded.problem.empty()) return std::shared_ptr<DevicePart>();
   std::optional<std::int32_t> input_device;
   std::optional<std::int32_t> output_device;
-  if (Error error = Find(loaded, input, "input", &input_device); !error.ok()) return error;
-  if (Error error = Find(loaded, output, "output", &output_device); !error.ok()) return error;
+  if (Status error = Find(loaded, input, "input", &input_device); !error.ok()) return error;
+  if (Status error = Find(loaded, output, "output", &output_device); !error.ok()) return error;
   if (!input_device && !output_device) return std::shared_ptr<DevicePart>();
   auto part = std::make_shared<DevicePart>();
   part->library = loaded.library;
@@ -71,23 +71,24 @@ Expected<std::shared_ptr<DevicePart>> FindDeviceMemory(const MemoryRange& input,
   return part;
 }
 
-Error ToError(const device::Status& status) { return status.ok() ? Error() : Error(status.code, status.text); }
+Status ToStatus(const device::Status& status) { return status.ok() ? Status() : Status(status.code, status.text); }
 
-Error BeforeSubmission(const device::Status& status) {
-  const Error error = ToError(status);
-  return error.code() == Code::kDeviceFailed ? Error(Code::kIo, error.text()) : error;
+Status BeforeSubmission(const device::Status& status) {
+  const Status error = ToStatus(status);
+  return error.code() == Code::kDeviceFailed ? Status(Code::kIo, error.text()) : error;
 }
 
-Error StartCopy(const CopyStarter& start, device::CopyJob job, std::function<void(std::size_t, const Error&)> report) {
+Status StartCopy(const CopyStarter& start, device::CopyJob job,
+                 std::function<void(std::size_t, const Status&)> report) {
   try {
     auto context = std::make_unique<Report>(Report{job.bytes, std::move(report)});
     job.report = OnReport;
     job.context = context.get();
     const device::Status status = start(job);
     if (status.ok()) (void)context.release();  // the last report deletes it
-    return ToError(status);
+    return ToStatus(status);
   } catch (const std::exception& exception) {  // the operation is submitted: it ends as if the copy had failed
-    return Error(Code::kResourceExhausted, std::string("the copy could not begin: ") + exception.what());
+    return Status(Code::kResourceExhausted, std::string("the copy could not begin: ") + exception.what());
   }
 }
 

@@ -72,17 +72,17 @@ class HeldStream {
 struct OutputCopy {
   enum class State { kNone, kCopying, kOver };
   State state = State::kNone;
-  Error error;
+  Status error;
   Deadline::Clock::time_point began_at{};
   std::optional<Deadline::Clock::time_point> moved_at;  // its last report; nullopt: it could not begin yet
 };
 
 // What becomes of an operation for which streams wait: the session finishes it.
 struct Deferral {
-  bool is_orphan = false;                     // its Work was destroyed
-  bool has_unread_refusal = false;            // the daemon refused it, which no Wait has returned yet
-  std::shared_ptr<HeldStream> hold;           // null once the streams need not wait any more
-  std::optional<Expected<OpResult>> outcome;  // set from then on
+  bool is_orphan = false;                   // its Work was destroyed
+  bool has_unread_refusal = false;          // the daemon refused it, which no Wait has returned yet
+  std::shared_ptr<HeldStream> hold;         // null once the streams need not wait any more
+  std::optional<Result<OpResult>> outcome;  // set from then on
 };
 
 struct DevicePart {
@@ -94,7 +94,7 @@ struct DevicePart {
   std::uint64_t number = 0;  // among the session's operations on device memory, in the order of their submission
   bool has_slot = true;      // the operation's slot is still its own
   bool reads_input = false;  // its copy is in flight
-  Error input_error;         // the input will not arrive
+  Status input_error;        // the input will not arrive
   OutputCopy copy;
   std::optional<Deferral> deferral;
 
@@ -116,15 +116,15 @@ struct MemoryRange {
   const void* data = nullptr;
   std::size_t bytes = 0;
 };
-Expected<std::shared_ptr<DevicePart>> FindDeviceMemory(const MemoryRange& input, const MemoryRange& output);
+Result<std::shared_ptr<DevicePart>> FindDeviceMemory(const MemoryRange& input, const MemoryRange& output);
 
-Error ToError(const device::Status& status);
+Status ToStatus(const device::Status& status);
 // The same where nothing was submitted: kDeviceFailed is reported only of submitted operations.
-Error BeforeSubmission(const device::Status& status);
+Status BeforeSubmission(const device::Status& status);
 
 // Starts a copy, by Library::Start or Hold::Release, and calls `report` as CopyJob::report says: on the library's
 // thread, once for each slice.
 using CopyStarter = std::function<device::Status(const device::CopyJob&)>;
-Error StartCopy(const CopyStarter& start, device::CopyJob job, std::function<void(std::size_t, const Error&)> report);
+Status StartCopy(const CopyStarter& start, device::CopyJob job, std::function<void(std::size_t, const Status&)> report);
 
 }  // namespace ringway::internal

@@ -7,71 +7,72 @@
 namespace ringway::internal {
 namespace {
 
-Error UnexpectedPacket() {
-  return Error(Code::kProtocol,
-               "the daemon sent a packet that this library does not know; install the same version of both");
+Status UnexpectedPacket() {
+  return Status(Code::kProtocol,
+                "the daemon sent a packet that this library does not know; install the same version of both");
 }
 
 // The error of a receive that brought no packet. `waiting` is the last reason for the wait.
-Error NoPacket(PacketSocket::Received received, const Error& last) {
+Status NoPacket(PacketSocket::Received received, const Status& last) {
   const std::string& waiting = last.text();
   switch (received) {
     case PacketSocket::Received::kTimeout:
-      return Error(last.ok() ? Code::kTimeout : last.code(), "the join took longer than its timeout; last: " + waiting);
+      return Status(last.ok() ? Code::kTimeout : last.code(),
+                    "the join took longer than its timeout; last: " + waiting);
     case PacketSocket::Received::kInterrupted:
-      return Error(Code::kInterrupted, "the join was interrupted; call it again; last: " + waiting);
+      return Status(Code::kInterrupted, "the join was interrupted; call it again; last: " + waiting);
     case PacketSocket::Received::kClosed:
-      return Error(Code::kDaemonLost,
-                   "the daemon closed the connection during the join; see its log; last: " + waiting);
+      return Status(Code::kDaemonLost,
+                    "the daemon closed the connection during the join; see its log; last: " + waiting);
     default:
       return UnexpectedPacket();
   }
 }
 
-Error EndedError(const Packet& packet) {
+Status EndedError(const Packet& packet) {
   abi::Ended ended;
   if (!packet.Read(abi::PacketType::kEnded, &ended)) return UnexpectedPacket();
-  return Error(CheckedCode(ended.code), TextOf(ended.text));
+  return Status(CheckedCode(ended.code), TextOf(ended.text));
 }
 
 // A running daemon answers at once.
 constexpr Milliseconds kHelloPatience = std::chrono::seconds(1);
 
 // Returns the daemon's instance.
-Expected<std::uint64_t> SayHello(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options,
-                                 const Deadline& deadline) {
+Result<std::uint64_t> SayHello(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options,
+                               const Deadline& deadline) {
   auto hello = MakePacket<abi::Hello>(abi::PacketType::kHello);
   hello.version_min = abi::kVersion;
   hello.version_max = abi::kVersion;
   hello.pid = static_cast<std::uint32_t>(getpid());
   // A daemon that refuses may close before it reads; its reply says more than the failed send.
-  Error sent = socket->Send(hello, deadline, page.descriptor());
+  Status sent = socket->Send(hello, deadline, page.descriptor());
   if (!sent.ok() && sent.code() != Code::kDaemonLost) return sent;
   Packet packet;
   auto received = socket->Receive(&packet, deadline.Within(kHelloPatience));
   if (received == PacketSocket::Received::kTimeout) {
-    const Error silent(Code::kDaemonUnreachable,
-                       "the daemon at " + options.socket_path + " does not answer: is it stopped or overloaded?");
+    const Status silent(Code::kDaemonUnreachable,
+                        "the daemon at " + options.socket_path + " does not answer: is it stopped or overloaded?");
     if (options.on_waiting) options.on_waiting(silent);
     received = socket->Receive(&packet, deadline);
     if (received == PacketSocket::Received::kTimeout) return NoPacket(received, silent);
   }
   if (received != PacketSocket::Received::kPacket)
-    return NoPacket(received, Error(Code::kOk, "no answer to the hello"));
+    return NoPacket(received, Status(Code::kOk, "no answer to the hello"));
   abi::HelloReply reply;
   if (!packet.Read(abi::PacketType::kHelloReply, &reply)) return EndedError(packet);
-  if (reply.code != Code::kOk) return Error(CheckedCode(reply.code), TextOf(reply.text));
+  if (reply.code != Code::kOk) return Status(CheckedCode(reply.code), TextOf(reply.text));
   if (reply.version != abi::kVersion) {
-    return Error(Code::kVersionMismatch, "the daemon chose version " + std::to_string(reply.version) +
-                                             " of the local protocol, this library speaks " +
-                                             std::to_string(abi::kVersion) + "; install the same version of both");
+    return Status(Code::kVersionMismatch, "the daemon chose version " + std::to_string(reply.version) +
+                                              " of the local protocol, this library speaks " +
+                                              std::to_string(abi::kVersion) + "; install the same version of both");
   }
   return reply.daemon_instance;
 }
 
 constexpr Milliseconds kHungMin = std::chrono::seconds(1);  // reported with heartbeats
 
-Error SendJoin(PacketSocket* socket, const JoinOptions& options, const Deadline& deadline) {
+Status SendJoin(PacketSocket* socket, const JoinOptions& options, const Deadline& deadline) {
   auto join = MakePacket<abi::Join>(abi::PacketType::kJoin);
   CopyText(join.group, options.group);
   CopyText(join.name, options.name);
@@ -80,8 +81,8 @@ Error SendJoin(PacketSocket* socket, const JoinOptions& options, const Deadline&
   join.fail_on_peer_loss = options.fail_on_peer_loss ? 1 : 0;
   join.op_deadline_ms = static_cast<std::uint32_t>(options.op_deadline.count());
   join.hung_ms = static_cast<std::uint32_t>(options.evict_hung_after.count());
-  Error sent = socket->Send(join, deadline);
-  return sent.code() == Code::kDaemonLost ? Error() : sent;
+  Status sent = socket->Send(join, deadline);
+  return sent.code() == Code::kDaemonLost ? Status() : sent;
 }
 
 }  // namespace
@@ -91,8 +92,8 @@ Code CheckedCode(Code code) {
   return known ? code : Code::kProtocol;
 }
 
-Error CheckJoinOptions(const JoinOptions& options) {
-  const auto refuse = [](const std::string& text) { return Error(Code::kInvalidArgument, text); };
+Status CheckJoinOptions(const JoinOptions& options) {
+  const auto refuse = [](const std::string& text) { return Status(Code::kInvalidArgument, text); };
   const std::string world_range = " must be 1 to " + std::to_string(abi::kWorldSizeMax);
   if (options.group.empty() || options.group.size() >= abi::kGroupNameBytes) {
     return refuse("group must have 1 to " + std::to_string(abi::kGroupNameBytes - 1) + " bytes");
@@ -118,28 +119,28 @@ Error CheckJoinOptions(const JoinOptions& options) {
   return {};
 }
 
-Expected<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options,
-                           std::uint64_t gone, const Deadline& deadline) {
+Result<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options, std::uint64_t gone,
+                         const Deadline& deadline) {
   const auto instance = SayHello(socket, page, options, deadline);
-  if (!instance.ok()) return instance.error();
+  if (!instance.ok()) return instance.status();
   // It may still write results of the old membership into regions that are in use again.
   if (gone != 0 && instance.value() == gone)
-    return Error(Code::kDaemonUnreachable, "the daemon is the one that went away");
-  if (Error error = SendJoin(socket, options, deadline); !error.ok()) return error;
-  Error waiting(Code::kOk, "the daemon gave no reason");
+    return Status(Code::kDaemonUnreachable, "the daemon is the one that went away");
+  if (Status error = SendJoin(socket, options, deadline); !error.ok()) return error;
+  Status waiting(Code::kOk, "the daemon gave no reason");
   for (;;) {
     Packet packet;
     const auto received = socket->Receive(&packet, deadline);
     if (received != PacketSocket::Received::kPacket) return NoPacket(received, waiting);
     abi::JoinProgress progress;
     if (packet.Read(abi::PacketType::kJoinProgress, &progress)) {
-      waiting = Error(progress.code == Code::kOk ? Code::kOk : CheckedCode(progress.code), TextOf(progress.text));
+      waiting = Status(progress.code == Code::kOk ? Code::kOk : CheckedCode(progress.code), TextOf(progress.text));
       if (options.on_waiting) options.on_waiting(waiting);
       continue;
     }
     abi::JoinReply reply;
     if (!packet.Read(abi::PacketType::kJoinReply, &reply)) return EndedError(packet);
-    if (reply.code != Code::kOk) return Error(CheckedCode(reply.code), TextOf(reply.text));
+    if (reply.code != Code::kOk) return Status(CheckedCode(reply.code), TextOf(reply.text));
     return Membership{.daemon_instance = instance.value(),
                       .peer_id = reply.peer_id,
                       .epoch = reply.epoch,

@@ -22,13 +22,13 @@ struct Membership {
 };
 
 // Checks that need no daemon.
-Error CheckJoinOptions(const JoinOptions& options);
+Status CheckJoinOptions(const JoinOptions& options);
 
 // Sends Hello with the session page and joins. Blocks until the daemon's JoinReply or `deadline`; a kTimeout carries
 // the daemon's last reason for the wait. `gone`: a daemon instance not to join (kDaemonUnreachable); 0: none.
 // REQUIRES: `page` holds an initialised abi::SessionPage.
-Expected<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options,
-                           std::uint64_t gone, const Deadline& deadline);
+Result<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options, std::uint64_t gone,
+                         const Deadline& deadline);
 
 // Returns a code from the daemon, or kProtocol if it is unknown.
 Code CheckedCode(Code code);

@@ -12,11 +12,11 @@ constexpr int kMemberLooks = 1000;  // a millisecond apart
 
 }  // namespace
 
-Expected<std::shared_ptr<Link>> Link::Connect(const std::string& socket_path, const Deadline& deadline) {
+Result<std::shared_ptr<Link>> Link::Connect(const std::string& socket_path, const Deadline& deadline) {
   auto socket = PacketSocket::Connect(socket_path, deadline);
-  if (!socket.ok()) return socket.error();
+  if (!socket.ok()) return socket.status();
   auto page = SharedMemory::Create(sizeof(abi::SessionPage));
-  if (!page.ok()) return page.error();
+  if (!page.ok()) return page.status();
   auto* const layout = new (page->data()) abi::SessionPage{};
   layout->magic = abi::kMagic;
   layout->version = abi::kVersion;
@@ -27,23 +27,23 @@ Expected<std::shared_ptr<Link>> Link::Connect(const std::string& socket_path, co
   return link;
 }
 
-Error Link::Join(const JoinOptions& options, std::uint64_t gone, const Deadline& deadline) {
+Status Link::Join(const JoinOptions& options, std::uint64_t gone, const Deadline& deadline) {
   auto membership = Shake(&socket, page_, options, gone, deadline);
-  if (!membership.ok()) return membership.error();
+  if (!membership.ok()) return membership.status();
   membership_ = membership.value();
   page_.CloseDescriptor();
   return {};
 }
 
-Error Link::SendProgress(std::uint32_t slot, bool is_last) {
+Status Link::SendProgress(std::uint32_t slot, bool is_last) {
   auto packet = MakePacket<abi::Progress>(abi::PacketType::kProgress);
   packet.slot = slot;
   // If the socket is full, earlier packets wake the daemon, which reads staged_bytes.
-  const Error error = socket.Send(packet, Deadline(is_last ? kSendPatience : Milliseconds(0)));
-  return is_last || error.code() != Code::kTimeout ? error : Error();
+  const Status error = socket.Send(packet, Deadline(is_last ? kSendPatience : Milliseconds(0)));
+  return is_last || error.code() != Code::kTimeout ? error : Status();
 }
 
-Expected<abi::MemberList> Link::ReadMembers() const {
+Result<abi::MemberList> Link::ReadMembers() const {
   abi::MemberList list;
   bool is_whole = abi::ReadMembers(members(), &list);
   // The daemon may be preempted in the middle of a write.
@@ -53,8 +53,8 @@ Expected<abi::MemberList> Link::ReadMembers() const {
   }
   list.world_size = std::min(list.world_size, abi::kWorldSizeMax);
   if (is_whole) return list;
-  return Error(Code::kDaemonLost,
-               "the daemon ended while it named the members; wait for an operation, which says more");
+  return Status(Code::kDaemonLost,
+                "the daemon ended while it named the members; wait for an operation, which says more");
 }
 
 }  // namespace ringway::internal

@@ -31,23 +31,23 @@ inline constexpr Milliseconds kSendPatience = std::chrono::seconds(30);
 class Link {
  public:
   // A connection and a fresh page; sends nothing. kDaemonUnreachable if nobody listens on `socket_path`.
-  static Expected<std::shared_ptr<Link>> Connect(const std::string& socket_path, const Deadline& deadline);
+  static Result<std::shared_ptr<Link>> Connect(const std::string& socket_path, const Deadline& deadline);
   // Sends Hello, joins, and returns when this peer is a member; `gone` and errors as in Shake.
-  Error Join(const JoinOptions& options, std::uint64_t gone, const Deadline& deadline);
+  Status Join(const JoinOptions& options, std::uint64_t gone, const Deadline& deadline);
 
   // Announces how much of an input is staged. Only the last announcement must arrive.
-  Error SendProgress(std::uint32_t slot, bool is_last);
+  Status SendProgress(std::uint32_t slot, bool is_last);
 
   const abi::MemberTable& members() const { return reinterpret_cast<abi::SessionPage*>(page_.data())->members; }
   // Reads the members, once the daemon has written them whole. kDaemonLost if it died meanwhile.
-  Expected<abi::MemberList> ReadMembers() const;
+  Result<abi::MemberList> ReadMembers() const;
   const Membership& membership() const { return membership_; }
 
   PacketSocket socket;
   Slots slots;
   std::uint64_t serial = 0;  // number of this membership in its session, from 1; set by the session
   bool reading = false;      // a leader reads the socket
-  Error end;                 // not ok once the membership has ended
+  Status end;                // not ok once the membership has ended
 
  private:
   SharedMemory page_;

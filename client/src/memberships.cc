@@ -23,14 +23,14 @@ JoinOptions ForRejoining(JoinOptions options) {
   return options;
 }
 
-Error LeftError() { return Error(Code::kLeft, "the session has left its group; join again to go on"); }
+Status LeftError() { return Status(Code::kLeft, "the session has left its group; join again to go on"); }
 
-bool IsOver(const Error& error) { return error.code() == Code::kTimeout || error.code() == Code::kInterrupted; }
+bool IsOver(const Status& error) { return error.code() == Code::kTimeout || error.code() == Code::kInterrupted; }
 
 }  // namespace
 
-Error ForkedError() {
-  return Error(Code::kForked, "this session belongs to the parent process; join in the child to get one of its own");
+Status ForkedError() {
+  return Status(Code::kForked, "this session belongs to the parent process; join in the child to get one of its own");
 }
 
 bool RejoinReports::Take(std::uint32_t channel) {
@@ -60,49 +60,49 @@ bool Memberships::MayRejoinAfter(Code code) const {
   return (is_away || is_out) && options_.reconnect > Milliseconds(0);
 }
 
-Error Memberships::StateError() {
+Status Memberships::StateError() {
   if (Forked()) return ForkedError();
   const Lock lock = Acquire();
   if (!end_.ok()) return end_;
-  return leaving_ ? LeftError() : Error();
+  return leaving_ ? LeftError() : Status();
 }
 
-Expected<std::shared_ptr<Link>> Memberships::Enter(std::uint32_t channel, const Deadline& deadline) {
+Result<std::shared_ptr<Link>> Memberships::Enter(std::uint32_t channel, const Deadline& deadline) {
   if (Forked()) return ForkedError();
   Lock lock = Acquire();
   const Waited waited = waiter_.Await(&lock, nullptr, deadline, [this] { return !rejoining_; });
   if (waited != Waited::kChange) {
-    return Error(waited == Waited::kTimeout ? Code::kTimeout : Code::kInterrupted,
-                 "the session is joining again; call again; before: " + lost_.text());
+    return Status(waited == Waited::kTimeout ? Code::kTimeout : Code::kInterrupted,
+                  "the session is joining again; call again; before: " + lost_.text());
   }
   if (reports_.Take(channel) || !end_.ok()) return Report(lock, Loss(lock));
   if (leaving_) return LeftError();
   return link_;
 }
 
-Error Memberships::Loss(const Lock& /*lock*/) const {
+Status Memberships::Loss(const Lock& /*lock*/) const {
   if (!end_.ok()) return end_;
-  return Error(Code::kRejoined,
-               "this peer has joined again as a new peer: take the others' state, as a newcomer does, "
-               "then submit again; it had to because " +
-                   lost_.text().substr(0, lost_.text().find(';')));  // advice for others follows
+  return Status(Code::kRejoined,
+                "this peer has joined again as a new peer: take the others' state, as a newcomer does, "
+                "then submit again; it had to because " +
+                    lost_.text().substr(0, lost_.text().find(';')));  // advice for others follows
 }
 
-Error Memberships::Report(const Lock& /*lock*/, const Error& error) {
+Status Memberships::Report(const Lock& /*lock*/, const Status& error) {
   if (error.code() == Code::kRejoined) reports_.Add();
   return error;
 }
 
-Error Memberships::Await(Lock* lock, Link* link, const Deadline& deadline, const std::function<bool()>& ready) {
+Status Memberships::Await(Lock* lock, Link* link, const Deadline& deadline, const std::function<bool()>& ready) {
   bool is_ready = false;
   const Waited waited =
       waiter_.Await(lock, link, deadline, [&] { return (is_ready = ready()) || !IsOpen(*lock, *link); });
   if (is_ready) return {};
   if (waited == Waited::kChange) return Report(*lock, Loss(*lock));
   if (waited == Waited::kInterrupted) {
-    return Error(Code::kInterrupted, "this call was interrupted; the operation goes on: wait again or cancel it");
+    return Status(Code::kInterrupted, "this call was interrupted; the operation goes on: wait again or cancel it");
   }
-  return Error(Code::kTimeout, "the timeout of this call passed; the operation goes on: wait again or cancel it");
+  return Status(Code::kTimeout, "the timeout of this call passed; the operation goes on: wait again or cancel it");
 }
 
 void Memberships::Drain(Lock* lock, Link* link) {
@@ -120,12 +120,12 @@ void Memberships::Handle(const Lock& lock, Link* link, PacketSocket::Received re
     case PacketSocket::Received::kClosed:
       if (left_) return End(lock, link, LeftError());
       return End(lock, link,
-                 Error(Code::kDaemonLost,
-                       "the daemon closed the session or died; the buffers are intact: start ringwayd again and "
-                       "join anew"));
+                 Status(Code::kDaemonLost,
+                        "the daemon closed the session or died; the buffers are intact: start ringwayd again and "
+                        "join anew"));
     case PacketSocket::Received::kMalformed:
       return End(lock, link,
-                 Error(Code::kProtocol, "the daemon sent a malformed packet; install the same version of both"));
+                 Status(Code::kProtocol, "the daemon sent a malformed packet; install the same version of both"));
     case PacketSocket::Received::kPacket:
       break;
   }
@@ -134,13 +134,13 @@ void Memberships::Handle(const Lock& lock, Link* link, PacketSocket::Received re
   if (packet.type() == abi::PacketType::kLeaveReply) {
     left_ = true;
   } else if (packet.Read(abi::PacketType::kEnded, &ended)) {
-    End(lock, link, Error(CheckedCode(ended.code), TextOf(ended.text)));
+    End(lock, link, Status(CheckedCode(ended.code), TextOf(ended.text)));
   } else {
-    End(lock, link, Error(Code::kProtocol, "the daemon sent an unexpected packet; install the same version of both"));
+    End(lock, link, Status(Code::kProtocol, "the daemon sent an unexpected packet; install the same version of both"));
   }
 }
 
-void Memberships::End(const Lock& lock, Link* link, const Error& why) {
+void Memberships::End(const Lock& lock, Link* link, const Status& why) {
   if (!link->end.ok()) return;
   link->end = why;
   link->socket.Shutdown();  // wakes the leader
@@ -158,29 +158,29 @@ void Memberships::End(const Lock& lock, Link* link, const Error& why) {
   if (!rejoining_) link->slots.UnshareAll();
 }
 
-void Memberships::Lose(Link* link, const Error& error) {
+void Memberships::Lose(Link* link, const Status& error) {
   Lock lock = Acquire();
   // The daemon may have sent its reason before it closed.
   const Deadline soon(std::chrono::seconds(1));
   (void)Await(&lock, link, soon, [link] { return !link->end.ok(); });
-  End(lock, link, error.code() == Code::kTimeout ? Error(Code::kDaemonLost, error.text()) : error);
+  End(lock, link, error.code() == Code::kTimeout ? Status(Code::kDaemonLost, error.text()) : error);
 }
 
-Error Memberships::SendFailed(Link* link, const Error& error, const Deadline& deadline) {
+Status Memberships::SendFailed(Link* link, const Status& error, const Deadline& deadline) {
   if (error.code() == Code::kResourceExhausted) return error;
   Lose(link, error);
   Lock lock = Acquire();
-  const Error loss = Await(&lock, link, deadline, [] { return false; });
+  const Status loss = Await(&lock, link, deadline, [] { return false; });
   if (!IsOver(loss)) return loss;
-  return Error(loss.code(), "the session is joining again, and nothing was submitted: call again");
+  return Status(loss.code(), "the session is joining again, and nothing was submitted: call again");
 }
 
-bool Memberships::EndRejoining(const Lock& lock, Expected<std::shared_ptr<Link>> found) {
+bool Memberships::EndRejoining(const Lock& lock, Result<std::shared_ptr<Link>> found) {
   if (!rejoining_) return false;  // the session has left
   rejoining_ = false;
   waiter_.NotifyAll(lock);
   if (!found.ok()) {
-    end_ = found.error();
+    end_ = found.status();
     link_->slots.UnshareAll();
     return false;
   }
@@ -190,7 +190,7 @@ bool Memberships::EndRejoining(const Lock& lock, Expected<std::shared_ptr<Link>>
   return true;
 }
 
-Error Memberships::Leave(const Deadline& deadline) {
+Status Memberships::Leave(const Deadline& deadline) {
   bool first = false;
   std::shared_ptr<Link> link;
   {
@@ -204,7 +204,7 @@ Error Memberships::Leave(const Deadline& deadline) {
     link = link_;
   }
   if (first) {
-    Error sent = link->socket.Send(MakePacket<abi::Leave>(abi::PacketType::kLeave), deadline);
+    Status sent = link->socket.Send(MakePacket<abi::Leave>(abi::PacketType::kLeave), deadline);
     if (IsOver(sent)) {
       const Lock lock = Acquire();
       leaving_ = false;
@@ -213,12 +213,12 @@ Error Memberships::Leave(const Deadline& deadline) {
     if (!sent.ok()) return SendFailed(link.get(), sent, deadline);
   }
   Lock lock = Acquire();
-  const Error error = Await(&lock, link.get(), deadline, [this] { return left_; });
+  const Status error = Await(&lock, link.get(), deadline, [this] { return left_; });
   if (IsOver(error) && end_.ok()) {
-    return Error(error.code(), "the daemon still finishes this peer's operations; call Leave again or let go");
+    return Status(error.code(), "the daemon still finishes this peer's operations; call Leave again or let go");
   }
   if (left_) End(lock, link.get(), LeftError());
-  return left_ ? Error() : error;
+  return left_ ? Status() : error;
 }
 
 void Memberships::Abandon() {

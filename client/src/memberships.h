@@ -29,7 +29,7 @@
 
 namespace ringway::internal {
 
-Error ForkedError();
+Status ForkedError();
 
 // Pseudo-channel of UpdateView, which any thread may call.
 inline constexpr std::uint32_t kUpdates = abi::kChannelCountMax;
@@ -67,7 +67,7 @@ class Memberships {
   // The newest membership.
   const std::shared_ptr<Link>& link(const Lock& /*lock*/) const { return link_; }
   // Not ok once the session has ended.
-  const Error& end(const Lock& /*lock*/) const { return end_; }
+  const Status& end(const Lock& /*lock*/) const { return end_; }
   // Returns whether operations of this membership may still get their outcome.
   bool IsOpen(const Lock& /*lock*/, const Link& link) const {
     return link.end.ok() || (rejoining_ && &link == link_.get());
@@ -76,34 +76,34 @@ class Memberships {
   bool MayRejoinAfter(Code code) const;
 
   // Returns why nothing can be submitted any more.
-  Error StateError();
+  Status StateError();
   // Returns the membership for this thread to submit on this channel, or to update the view (kUpdates). Blocks while
   // the session rejoins; kRejoined if that has yet to be reported. REQUIRES: channel <= kUpdates.
-  Expected<std::shared_ptr<Link>> Enter(std::uint32_t channel, const Deadline& deadline);
+  Result<std::shared_ptr<Link>> Enter(std::uint32_t channel, const Deadline& deadline);
 
   // Returns the error of operations whose membership is not open: the session's end, or kRejoined.
-  Error Loss(const Lock& lock) const;
+  Status Loss(const Lock& lock) const;
   // Returns the error, which the calling thread gets: kRejoined then counts as reported to it.
-  Error Report(const Lock& lock, const Error& error);
+  Status Report(const Lock& lock, const Status& error);
   // A submission on this channel has reported the rejoin.
   void MarkReported(const Lock& /*lock*/, std::uint32_t channel) { (void)reports_.Take(channel); }
 
   // Blocks until `ready()`, which is called under the lock, the end of `link`, the deadline or an interruption.
-  Error Await(Lock* lock, Link* link, const Deadline& deadline, const std::function<bool()>& ready);
+  Status Await(Lock* lock, Link* link, const Deadline& deadline, const std::function<bool()>& ready);
   // Handles what the daemon has sent, unless another thread reads it. Detects the daemon's death.
   void Drain(Lock* lock, Link* link);
   void WakeAll(const Lock& lock) { waiter_.WakeAll(lock, *link_); }
 
-  void End(const Lock& lock, Link* link, const Error& why);
+  void End(const Lock& lock, Link* link, const Status& why);
   // A send failed with this error: ends the membership, with the daemon's reason if there is one. Does not wait for the
   // rejoin.
-  void Lose(Link* link, const Error& error);
+  void Lose(Link* link, const Status& error);
   // The same for a submission: returns its error, once the session has rejoined or failed to.
-  Error SendFailed(Link* link, const Error& error, const Deadline& deadline);
+  Status SendFailed(Link* link, const Status& error, const Deadline& deadline);
   // Ends the rejoining, with the next membership or the session's end. Returns whether there is a next one.
-  bool EndRejoining(const Lock& lock, Expected<std::shared_ptr<Link>> found);
+  bool EndRejoining(const Lock& lock, Result<std::shared_ptr<Link>> found);
 
-  Error Leave(const Deadline& deadline);
+  Status Leave(const Deadline& deadline);
   // Leaves without waiting.
   void Abandon();
   // REQUIRES: no lock is held. No `rejoined` runs from then on.
@@ -120,11 +120,11 @@ class Memberships {
   Waiter waiter_;
   std::shared_ptr<Link> link_;
   bool rejoining_ = false;  // link_ has ended and the Rejoiner looks for the next
-  Error lost_;              // why the previous membership ended
+  Status lost_;             // why the previous membership ended
   RejoinReports reports_;
   bool leaving_ = false;  // Leave was sent: submissions are refused
   bool left_ = false;     // LeaveReply came
-  Error end_;
+  Status end_;
   Rejoiner rejoiner_;
 };
 

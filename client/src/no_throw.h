@@ -13,9 +13,9 @@ auto NoThrow(Function function) -> decltype(function()) {
   try {
     return function();
   } catch (const std::bad_alloc&) {
-    return Error(Code::kResourceExhausted, "out of memory");
+    return Status(Code::kResourceExhausted, "out of memory");
   } catch (const std::exception& exception) {
-    return Error(Code::kInternal, exception.what());
+    return Status(Code::kInternal, exception.what());
   }
 }
 

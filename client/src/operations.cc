@@ -30,7 +30,7 @@ void Operations::Adopt(const Lock& lock, Link* before) {
   if (before != nullptr) ReclaimDetached(lock, before);
 }
 
-Expected<std::uint32_t> Operations::TakeSlot(const Lock& lock, Link* link) {
+Result<std::uint32_t> Operations::TakeSlot(const Lock& lock, Link* link) {
   ReclaimDetached(lock, link);
   return link->slots.Take();
 }
@@ -63,7 +63,7 @@ bool Operations::IsReady(const Lock& lock, const Operation& operation) const {
   return IsDecided(lock, operation);
 }
 
-Expected<OpResult> Operations::ReadOutcome(const Lock& lock, const Operation& operation) {
+Result<OpResult> Operations::ReadOutcome(const Lock& lock, const Operation& operation) {
   const abi::Slot& slot = operation.link->slots[operation.slot];
   const abi::Outcome outcome = slot.outcome;  // read once: the daemon may write there
   const std::vector<std::uint64_t> contributors(slot.contributors,
@@ -72,16 +72,16 @@ Expected<OpResult> Operations::ReadOutcome(const Lock& lock, const Operation& op
   if (outcome.code != Code::kOk) {
     if (is_newest && outcome.rank < contributors.size()) Learn(outcome, contributors);
     if (operation.device && !operation.device->input_error.ok()) return operation.device->input_error;
-    return Error(CheckedCode(outcome.code), TextOf(slot.text));
+    return Status(CheckedCode(outcome.code), TextOf(slot.text));
   }
   if (outcome.world_size > abi::kWorldSizeMax || outcome.rank >= outcome.world_size) {
-    return Error(Code::kProtocol, "the daemon's result names an impossible world; install the same version of both");
+    return Status(Code::kProtocol, "the daemon's result names an impossible world; install the same version of both");
   }
   const abi::OpSpec& spec = operation.spec;
   const bool is_root = HasRoot(spec.kind) && spec.root == contributors[outcome.rank];
   const Part part = operation.part.value_or(ResultOf(spec.kind, spec.count, outcome.world_size, outcome.rank, is_root));
   if (part.count > operation.output_count) {
-    return Error(Code::kProtocol, "the daemon's result is larger than its output; install the same version of both");
+    return Status(Code::kProtocol, "the daemon's result is larger than its output; install the same version of both");
   }
   if (is_newest) Learn(outcome, contributors);
   const bool is_known = static_cast<std::uint8_t>(outcome.algorithm) < kAlgorithmCount;
@@ -105,7 +105,7 @@ void Operations::Learn(const abi::Outcome& outcome, const std::vector<std::uint6
   view_.members = members;
 }
 
-Error Operations::CollectResult(Lock* lock, const Operation& operation, const Part& part) {
+Status Operations::CollectResult(Lock* lock, const Operation& operation, const Part& part) {
   if (operation.device && operation.device->output) return operation.device->copy.error;
   const auto [result, offset, is_staged] = operation.link->slots.owner(operation.slot).placement.result;
   if (part.count == 0 || result == nullptr) return {};
@@ -125,12 +125,12 @@ Error Operations::CollectResult(Lock* lock, const Operation& operation, const Pa
   }
   lock->lock();
   if (collected) return {};
-  return Error(Code::kIo,
-               "the result is there and cannot be read; the session has ended: join again and take the state from the "
-               "others");
+  return Status(Code::kIo,
+                "the result is there and cannot be read; the session has ended: join again and take the state from the "
+                "others");
 }
 
-Expected<OpResult> Operations::Finish(Lock* lock, Operation* operation, const Error& loss) {
+Result<OpResult> Operations::Finish(Lock* lock, Operation* operation, const Status& loss) {
   Link* const link = operation->link.get();
   if (!loss.ok()) {
     operation->outcome = loss;
@@ -138,7 +138,7 @@ Expected<OpResult> Operations::Finish(Lock* lock, Operation* operation, const Er
     operation->outcome = operation->read ? *operation->read : ReadOutcome(*lock, *operation);
   }
   if (operation->outcome->ok()) {
-    if (Error error = CollectResult(lock, *operation, operation->outcome->value().part); !error.ok()) {
+    if (Status error = CollectResult(lock, *operation, operation->outcome->value().part); !error.ok()) {
       operation->outcome = error;
       memberships_.End(*lock, link, error);
     }
@@ -154,11 +154,11 @@ Expected<OpResult> Operations::Finish(Lock* lock, Operation* operation, const Er
   return *operation->outcome;
 }
 
-Error Operations::Cancel(const Operation& operation) {
+Status Operations::Cancel(const Operation& operation) {
   return Ask(operation, MakePacket<abi::Cancel>(abi::PacketType::kCancel));
 }
 
-Error Operations::SetDeadline(const Operation& operation, Milliseconds after) {
+Status Operations::SetDeadline(const Operation& operation, Milliseconds after) {
   if (after < Milliseconds(0) || after > kOpDeadlineMax) return Refuse("a deadline is 0 to 24 days from now");
   auto packet = MakePacket<abi::SetDeadline>(abi::PacketType::kSetDeadline);
   packet.after_ms = static_cast<std::uint32_t>(after.count());
@@ -166,36 +166,36 @@ Error Operations::SetDeadline(const Operation& operation, Milliseconds after) {
 }
 
 template <typename Packet>
-Error Operations::Ask(const Operation& operation, const Packet& packet) {
+Status Operations::Ask(const Operation& operation, const Packet& packet) {
   if (operation.outcome) return {};
   if (operation.device && !memberships_.Forked()) {
     const Lock lock = memberships_.Acquire();
     if (!operation.device->has_slot) return {};
   }
-  if (Error error = memberships_.StateError(); error.code() != Code::kLeft && !error.ok()) return error;
-  Error sent = SendAbout(operation, packet, memberships_.Within(kSendPatience));
+  if (Status error = memberships_.StateError(); error.code() != Code::kLeft && !error.ok()) return error;
+  Status sent = SendAbout(operation, packet, memberships_.Within(kSendPatience));
   if (sent.ok() || sent.code() == Code::kResourceExhausted || sent.code() == Code::kInterrupted) return sent;
   memberships_.Lose(operation.link.get(), sent);
   return memberships_.StateError();
 }
 
-Error Operations::SendCancel(const Operation& operation, const Deadline& deadline) {
+Status Operations::SendCancel(const Operation& operation, const Deadline& deadline) {
   return SendAbout(operation, MakePacket<abi::Cancel>(abi::PacketType::kCancel), deadline);
 }
 
 // Sends under the lock, for the finisher may free the slot of an operation with a device meanwhile.
 template <typename Packet>
-Error Operations::SendAbout(const Operation& operation, Packet packet, const Deadline& deadline) {
+Status Operations::SendAbout(const Operation& operation, Packet packet, const Deadline& deadline) {
   packet.slot = operation.slot;
   PacketSocket& socket = operation.link->socket;
   for (;;) {
     {
       const Lock lock = memberships_.Acquire();
       if (operation.device && !operation.device->has_slot) return {};
-      Error sent = socket.Send(packet, Deadline(Milliseconds(0)));
+      Status sent = socket.Send(packet, Deadline(Milliseconds(0)));
       if (sent.code() != Code::kTimeout) return sent;
     }
-    if (Error error = socket.AwaitRoom(deadline); !error.ok()) return error;
+    if (Status error = socket.AwaitRoom(deadline); !error.ok()) return error;
   }
 }
 

@@ -28,8 +28,8 @@ struct Operation {
   void* output = nullptr;
   std::shared_ptr<const TensorList> tensors;  // instead of the output
   std::shared_ptr<DevicePart> device;         // null: only the host's memory
-  std::optional<Expected<OpResult>> read;     // the outcome, while the result is being copied to the device
-  std::optional<Expected<OpResult>> outcome;  // once set, the slot is no longer this operation's
+  std::optional<Result<OpResult>> read;       // the outcome, while the result is being copied to the device
+  std::optional<Result<OpResult>> outcome;    // once set, the slot is no longer this operation's
 
   bool is_deferred() const { return device && device->deferral; }
 };
@@ -53,7 +53,7 @@ class Operations {
   // Adopts the newest membership. `before`: the one before it, or null.
   void Adopt(const Lock& lock, Link* before);
 
-  Expected<std::uint32_t> TakeSlot(const Lock& lock, Link* link);
+  Result<std::uint32_t> TakeSlot(const Lock& lock, Link* link);
   // Also releases the slot's regions.
   void FreeSlot(const Lock& lock, Link* link, std::uint32_t index);
   // Frees the slots without an owner with which the daemon has finished.
@@ -71,25 +71,25 @@ class Operations {
   bool IsReady(const Lock& lock, const Operation& operation) const;
 
   // REQUIRES: the operation is settled.
-  Expected<OpResult> ReadOutcome(const Lock& lock, const Operation& operation);
+  Result<OpResult> ReadOutcome(const Lock& lock, const Operation& operation);
   // Collects the result and frees the slot. REQUIRES: the operation is settled, or `loss` says why it will not be.
-  Expected<OpResult> Finish(Lock* lock, Operation* operation, const Error& loss);
+  Result<OpResult> Finish(Lock* lock, Operation* operation, const Status& loss);
 
-  Error Cancel(const Operation& operation);
-  Error SetDeadline(const Operation& operation, Milliseconds after);
+  Status Cancel(const Operation& operation);
+  Status SetDeadline(const Operation& operation, Milliseconds after);
   // Cancels an operation whose input cannot be read.
-  Error SendCancel(const Operation& operation, const Deadline& deadline);
+  Status SendCancel(const Operation& operation, const Deadline& deadline);
 
  private:
   // Asks the daemon for something on behalf of the operation's owner.
   template <typename Packet>
-  Error Ask(const Operation& operation, const Packet& packet);
+  Status Ask(const Operation& operation, const Packet& packet);
   // Sends a packet about an operation in flight, whose slot is filled in.
   template <typename Packet>
-  Error SendAbout(const Operation& operation, Packet packet, const Deadline& deadline);
+  Status SendAbout(const Operation& operation, Packet packet, const Deadline& deadline);
   void Learn(const abi::Outcome& outcome, const std::vector<std::uint64_t>& members);
   // Copies the result to the output unless it is in place: without the lock, while the slot keeps the regions.
-  static Error CollectResult(Lock* lock, const Operation& operation, const Part& part);
+  static Status CollectResult(Lock* lock, const Operation& operation, const Part& part);
 
   Memberships& memberships_;
   Regions& regions_;

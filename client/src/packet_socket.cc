@@ -15,29 +15,30 @@
 namespace ringway::internal {
 namespace {
 
-Error ConnectError(const std::string& path, int reason) {
+Status ConnectError(const std::string& path, int reason) {
   switch (reason) {
     case ENOENT:
     case ECONNREFUSED:
     case ENOTDIR:
     case EPROTOTYPE:
-      return Error(Code::kDaemonUnreachable, "no daemon listens on " + path + " (" + std::strerror(reason) +
-                                                 "); start ringwayd with --socket " + path +
-                                                 ", or give the path that it listens on");
+      return Status(Code::kDaemonUnreachable, "no daemon listens on " + path + " (" + std::strerror(reason) +
+                                                  "); start ringwayd with --socket " + path +
+                                                  ", or give the path that it listens on");
     case EACCES:
     case EPERM:
-      return Error(Code::kIo, "no permission to connect to " + path +
-                                  "; run as a user or group that may write to the daemon's socket");
+      return Status(Code::kIo, "no permission to connect to " + path +
+                                   "; run as a user or group that may write to the daemon's socket");
     case EAGAIN:
-      return Error(Code::kTimeout, "the daemon on " + path + " accepts no connection; see whether ringwayd is stopped");
+      return Status(Code::kTimeout,
+                    "the daemon on " + path + " accepts no connection; see whether ringwayd is stopped");
     default:
-      return Error(Code::kIo, "connecting to " + path + " failed: " + std::strerror(reason));
+      return Status(Code::kIo, "connecting to " + path + " failed: " + std::strerror(reason));
   }
 }
 
-Error DaemonLost(const char* how) {
-  return Error(Code::kDaemonLost,
-               std::string("the daemon ") + how + "; the buffers are intact: start ringwayd again and join anew");
+Status DaemonLost(const char* how) {
+  return Status(Code::kDaemonLost,
+                std::string("the daemon ") + how + "; the buffers are intact: start ringwayd again and join anew");
 }
 
 // A connect to a full backlog waits for the socket's send timeout, where zero means forever.
@@ -77,12 +78,12 @@ void PacketSocket::Close() {
   CloseGuardedDescriptor(std::exchange(fd_, -1));
 }
 
-Expected<PacketSocket> PacketSocket::Connect(const std::string& path, const Deadline& deadline) {
+Result<PacketSocket> PacketSocket::Connect(const std::string& path, const Deadline& deadline) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof(address.sun_path)) {
-    return Error(Code::kInvalidArgument,
-                 "socket_path must have 1 to " + std::to_string(sizeof(address.sun_path) - 1) + " bytes");
+    return Status(Code::kInvalidArgument,
+                  "socket_path must have 1 to " + std::to_string(sizeof(address.sun_path) - 1) + " bytes");
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   PacketSocket result;
@@ -90,18 +91,18 @@ Expected<PacketSocket> PacketSocket::Connect(const std::string& path, const Dead
   result.fd_ = OpenGuarded([] { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0); });
   if (result.fd_ >= 0) result.wake_ = OpenGuarded([] { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
   if (result.fd_ < 0 || result.wake_ < 0) {
-    return Error(Code::kResourceExhausted, std::string("no socket: ") + std::strerror(errno) + "; raise ulimit -n");
+    return Status(Code::kResourceExhausted, std::string("no socket: ") + std::strerror(errno) + "; raise ulimit -n");
   }
   LimitConnect(result.fd_, deadline);
   while (connect(result.fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     if (errno != EINTR) return ConnectError(path, errno);
-    if (deadline.Interrupted()) return Error(Code::kInterrupted, "interrupted while connecting to " + path);
+    if (deadline.Interrupted()) return Status(Code::kInterrupted, "interrupted while connecting to " + path);
     if (deadline.HasPassed()) return ConnectError(path, EAGAIN);
   }
   return result;
 }
 
-Error PacketSocket::SendBytes(const void* bytes, std::size_t size_bytes, int descriptor, const Deadline& deadline) {
+Status PacketSocket::SendBytes(const void* bytes, std::size_t size_bytes, int descriptor, const Deadline& deadline) {
   iovec part{const_cast<void*>(bytes), size_bytes};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
@@ -121,20 +122,20 @@ Error PacketSocket::SendBytes(const void* bytes, std::size_t size_bytes, int des
     if (errno == EINTR) continue;
     // ETOOMANYREFS: too many of this user's descriptors are in flight in sockets.
     if (errno == ETOOMANYREFS)
-      return Error(Code::kResourceExhausted, "too many descriptors in flight; raise ulimit -n");
+      return Status(Code::kResourceExhausted, "too many descriptors in flight; raise ulimit -n");
     if (errno != EAGAIN) return DaemonLost("closed the session");
-    if (Error error = AwaitRoom(deadline); !error.ok()) return error;
+    if (Status error = AwaitRoom(deadline); !error.ok()) return error;
   }
 }
 
-Error PacketSocket::AwaitRoom(const Deadline& deadline) const {
+Status PacketSocket::AwaitRoom(const Deadline& deadline) const {
   for (;;) {
     pollfd room{fd_, POLLOUT, 0};
     if (poll(&room, 1, Deadline::PollUntil(deadline.NextLook())) > 0) return {};
     if (deadline.Interrupted())
-      return Error(Code::kInterrupted, "interrupted while the daemon does not read its socket");
+      return Status(Code::kInterrupted, "interrupted while the daemon does not read its socket");
     if (deadline.HasPassed())
-      return Error(Code::kTimeout, "the daemon does not read its socket; see whether ringwayd is stopped");
+      return Status(Code::kTimeout, "the daemon does not read its socket; see whether ringwayd is stopped");
   }
 }
 

@@ -48,22 +48,22 @@ class PacketSocket {
   ~PacketSocket();
 
   // kDaemonUnreachable if nobody listens there.
-  static Expected<PacketSocket> Connect(const std::string& path, const Deadline& deadline);
+  static Result<PacketSocket> Connect(const std::string& path, const Deadline& deadline);
 
   // Sends one of the ABI's structs, with `descriptor` attached unless it is -1. Waits for room until `deadline`
   // (kTimeout); kDaemonLost if the other side is gone.
   template <typename T>
-  Error Send(const T& packet, const Deadline& deadline, int descriptor = -1) {
+  Status Send(const T& packet, const Deadline& deadline, int descriptor = -1) {
     return SendBytes(&packet, sizeof(packet), descriptor, deadline);
   }
 
   // Sends a struct and what follows it. REQUIRES: it begins with a struct of the ABI.
-  Error Send(const std::vector<std::byte>& packet, const Deadline& deadline) {
+  Status Send(const std::vector<std::byte>& packet, const Deadline& deadline) {
     return SendBytes(packet.data(), packet.size(), -1, deadline);
   }
 
   // Blocks until a packet can be sent, or the other side is gone.
-  Error AwaitRoom(const Deadline& deadline) const;
+  Status AwaitRoom(const Deadline& deadline) const;
 
   // kClosed at the end of the stream or on reset, kMalformed for a packet that violates the ABI.
   Received Receive(Packet* packet, const Deadline& deadline);
@@ -75,7 +75,7 @@ class PacketSocket {
   void Shutdown();
 
  private:
-  Error SendBytes(const void* bytes, std::size_t size_bytes, int descriptor, const Deadline& deadline);
+  Status SendBytes(const void* bytes, std::size_t size_bytes, int descriptor, const Deadline& deadline);
   void Close();
 
   int fd_ = -1;

@@ -9,13 +9,13 @@
 namespace ringway::internal {
 namespace {
 
-Error RefuseDeviceMemory(const TensorList& list, std::size_t element_bytes) {
+Status RefuseDeviceMemory(const TensorList& list, std::size_t element_bytes) {
   for (const Tensor& tensor : list.tensors()) {
     const std::size_t bytes = tensor.count * element_bytes;
     const auto device = FindDeviceMemory({tensor.input, bytes}, {tensor.output, bytes});
-    if (!device.ok()) return device.error();
+    if (!device.ok()) return device.status();
     if (*device != nullptr) {
-      return Error(Code::kNotSupported, "a list of tensors is in host memory: reduce those of a device one by one");
+      return Status(Code::kNotSupported, "a list of tensors is in host memory: reduce those of a device one by one");
     }
   }
   return {};
@@ -23,7 +23,7 @@ Error RefuseDeviceMemory(const TensorList& list, std::size_t element_bytes) {
 
 }  // namespace
 
-Expected<Region*> Regions::FindZeroCopy(const Lock& /*lock*/, const Memory& memory) const {
+Result<Region*> Regions::FindZeroCopy(const Lock& /*lock*/, const Memory& memory) const {
   Region* const region = pool_.FindBuffer(memory.data);
   if (region == nullptr) return nullptr;
   const std::size_t offset = OffsetIn(*region, memory.data);
@@ -38,11 +38,11 @@ Expected<Region*> Regions::FindZeroCopy(const Lock& /*lock*/, const Memory& memo
   return offset % memory.element_bytes == 0 ? region : nullptr;
 }
 
-Error Regions::PlaceMemory(const Memory& memory, const Region* taken, BufferPlace* place) {
+Status Regions::PlaceMemory(const Memory& memory, const Region* taken, BufferPlace* place) {
   {
     const Lock lock = memberships_.Acquire();
     const auto found = FindZeroCopy(lock, memory);
-    if (!found.ok()) return found.error();
+    if (!found.ok()) return found.status();
     if (Region* const region = found.value(); region != nullptr && region != taken) {
       pool_.AddUser(region);
       *place = {region, OffsetIn(*region, memory.data), false};
@@ -50,19 +50,19 @@ Error Regions::PlaceMemory(const Memory& memory, const Region* taken, BufferPlac
     }
   }
   const auto region = Acquire(memory.bytes, false);
-  if (!region.ok()) return region.error();
+  if (!region.ok()) return region.status();
   *place = {region.value(), 0, true};
   if (!memory.device) return {};
   return BeforeSubmission(PinRegion(memory.library, *memory.device, region.value()));
 }
 
-Expected<Placement> Regions::Place(const Request& request) {
+Result<Placement> Regions::Place(const Request& request) {
   Placement placement;
   if (request.tensors != nullptr) {
-    if (Error error = RefuseDeviceMemory(*request.tensors, SizeOf(request.spec.dtype)); !error.ok()) return error;
+    if (Status error = RefuseDeviceMemory(*request.tensors, SizeOf(request.spec.dtype)); !error.ok()) return error;
   } else if (request.layout.input_count + request.layout.output_count > 0) {
     auto device = FindDeviceMemory({request.input, request.input_bytes()}, {request.output, request.output_bytes()});
-    if (!device.ok()) return device.error();
+    if (!device.ok()) return device.status();
     placement.device = std::move(device.value());
   }
   const std::size_t element_bytes = SizeOf(request.spec.dtype);
@@ -76,7 +76,7 @@ Expected<Placement> Regions::Place(const Request& request) {
     input.device = device->input;
     output.device = device->output;
   }
-  Error error = input.bytes > 0 ? PlaceMemory(input, nullptr, &placement.input) : Error();
+  Status error = input.bytes > 0 ? PlaceMemory(input, nullptr, &placement.input) : Status();
   if (error.ok() && output.bytes > 0) error = PlaceMemory(output, placement.input.region, &placement.result);
   if (error.ok()) return placement;
   const Lock lock = memberships_.Acquire();
@@ -84,7 +84,7 @@ Expected<Placement> Regions::Place(const Request& request) {
   return error;
 }
 
-Expected<Region*> Regions::Acquire(std::size_t bytes, bool for_buffer) {
+Result<Region*> Regions::Acquire(std::size_t bytes, bool for_buffer) {
   const std::size_t class_bytes = RegionPool::SizeClass(bytes);
   {
     const Lock lock = memberships_.Acquire();
@@ -95,23 +95,23 @@ Expected<Region*> Regions::Acquire(std::size_t bytes, bool for_buffer) {
   return Create(class_bytes);
 }
 
-Expected<Region*> Regions::Create(std::size_t class_bytes) {
+Result<Region*> Regions::Create(std::size_t class_bytes) {
   std::uint32_t id = RegionPool::kNoId;
   {
     const Lock lock = memberships_.Acquire();
     if (pool_.bytes_max() > 0 && class_bytes > pool_.bytes_max()) {
-      return Error(Code::kResourceExhausted,
-                   std::to_string(class_bytes) + " bytes do not fit: the daemon takes at most " +
-                       std::to_string(pool_.bytes_max()) +
-                       " of a session, half of its --memory-max; use less, or start ringwayd with more");
+      return Status(Code::kResourceExhausted,
+                    std::to_string(class_bytes) + " bytes do not fit: the daemon takes at most " +
+                        std::to_string(pool_.bytes_max()) +
+                        " of a session, half of its --memory-max; use less, or start ringwayd with more");
     }
     while (pool_.Exceeds(class_bytes) && EvictOldest(lock)) continue;
     id = pool_.ReserveId();
     if (id == RegionPool::kNoId && EvictOldest(lock)) id = pool_.ReserveId();
   }
   if (id == RegionPool::kNoId) {
-    return Error(Code::kResourceExhausted,
-                 std::to_string(abi::kRegionCountMax) + " regions are in use; free Buffers or use fewer, larger ones");
+    return Status(Code::kResourceExhausted,
+                  std::to_string(abi::kRegionCountMax) + " regions are in use; free Buffers or use fewer, larger ones");
   }
   auto memory = SharedMemory::Create(class_bytes);
   Lock lock = memberships_.Acquire();
@@ -132,16 +132,16 @@ Expected<Region*> Regions::Create(std::size_t class_bytes) {
   }
   if (memory.ok()) return pool_.Add(id, std::move(memory.value()));
   pool_.ReturnId(id);
-  return memory.error();
+  return memory.status();
 }
 
-Error Regions::Register(Link* link, Region* region, const Deadline& deadline) {
+Status Regions::Register(Link* link, Region* region, const Deadline& deadline) {
   const std::lock_guard<std::mutex> one_at_a_time(registering_);
   if (region->registered_on >= link->serial) return {};
   auto packet = MakePacket<abi::RegisterRegion>(abi::PacketType::kRegisterRegion);
   packet.region_id = region->id;
   packet.bytes = region->memory.bytes();
-  Error sent = link->socket.Send(packet, deadline, region->memory.descriptor());
+  Status sent = link->socket.Send(packet, deadline, region->memory.descriptor());
   if (!sent.ok()) return sent;
   region->registered_on = link->serial;
   return {};

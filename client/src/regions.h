@@ -24,10 +24,10 @@ class Regions {
   explicit Regions(Memberships* memberships) : memberships_(*memberships) {}
 
   // Returns regions with one more user, for ReleaseSlot.
-  Expected<Placement> Place(const Request& request);
+  Result<Placement> Place(const Request& request);
 
   // Returns a region with one user.
-  Expected<Region*> Acquire(std::size_t bytes, bool for_buffer);
+  Result<Region*> Acquire(std::size_t bytes, bool for_buffer);
   void ReleaseBuffer(Region* region);
   // How many Buffers of this size the daemon takes beside those in use.
   std::size_t RoomFor(std::size_t bytes);
@@ -41,7 +41,7 @@ class Regions {
   void ReleaseSlot(const Lock& lock, Link* link, const Placement& placement, bool lacks_memory);
 
   // Makes the region known to the link's daemon unless it is. REQUIRES: the caller uses the region.
-  Error Register(Link* link, Region* region, const Deadline& deadline);
+  Status Register(Link* link, Region* region, const Deadline& deadline);
 
  private:
   // A buffer of a request.
@@ -54,11 +54,11 @@ class Regions {
     std::optional<std::int32_t> device = {};  // whose memory it is; nullopt: the host's
   };
   // Returns the Buffer's region that holds all of the memory at an aligned offset; null: the memory must be copied.
-  Expected<Region*> FindZeroCopy(const Lock& lock, const Memory& memory) const;
+  Result<Region*> FindZeroCopy(const Lock& lock, const Memory& memory) const;
   // `taken`: a region that this buffer may not share, or null. Sets `place`, whose region has one more user, even if it
   // cannot be pinned.
-  Error PlaceMemory(const Memory& memory, const Region* taken, BufferPlace* place);
-  Expected<Region*> Create(std::size_t class_bytes);
+  Status PlaceMemory(const Memory& memory, const Region* taken, BufferPlace* place);
+  Result<Region*> Create(std::size_t class_bytes);
   // Returns false, and the daemon still knows the region, if the socket is full. REQUIRES: no other thread uses it.
   static bool Unregister(const Lock& lock, Link* link, Region* region);
   bool EvictOldest(const Lock& lock);

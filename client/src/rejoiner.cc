@@ -17,38 +17,38 @@ constexpr Milliseconds kPauseMax(500);
 constexpr Milliseconds kConnectPatience(100);
 
 // Returns whether no later attempt can change the refusal: the group may forget the old membership, a version stays.
-bool IsForGood(const Error& refusal) {
+bool IsForGood(const Status& refusal) {
   return refusal.code() == Code::kVersionMismatch || refusal.code() == Code::kInvalidArgument ||
          refusal.code() == Code::kNotSupported;
 }
 
-Error RefusedForGood(const JoinOptions& options, const Error& refusal) {
-  return Error(refusal.code(), "joining again, the daemon at " + options.socket_path +
-                                   " does not take this session: " + refusal.text() + "; the buffers are intact");
+Status RefusedForGood(const JoinOptions& options, const Status& refusal) {
+  return Status(refusal.code(), "joining again, the daemon at " + options.socket_path +
+                                    " does not take this session: " + refusal.text() + "; the buffers are intact");
 }
 
 // kDaemonLost if no daemon was there; any other failure keeps its own code.
-Error GivenUp(const JoinOptions& options, const Error& last) {
+Status GivenUp(const JoinOptions& options, const Status& last) {
   // A timeout belongs to one call, and must not be what ended the session.
   const bool nobody = last.code() == Code::kDaemonUnreachable || last.code() == Code::kTimeout;
   const bool drained = last.code() == Code::kShuttingDown;
-  return Error(nobody ? Code::kDaemonLost : last.code(),
-               "joining again through " + options.socket_path + " failed for " +
-                   std::to_string(options.reconnect.count()) + " ms; last: " + last.text() +
-                   "; the buffers are intact: " +
-                   (drained ? "join anew through another host's daemon, or when this one takes trainers again"
-                            : "start ringwayd again and join anew"));
+  return Status(nobody ? Code::kDaemonLost : last.code(),
+                "joining again through " + options.socket_path + " failed for " +
+                    std::to_string(options.reconnect.count()) + " ms; last: " + last.text() +
+                    "; the buffers are intact: " +
+                    (drained ? "join anew through another host's daemon, or when this one takes trainers again"
+                             : "start ringwayd again and join anew"));
 }
 
 }  // namespace
 
-Error Rejoiner::Start(const JoinOptions& options, std::uint64_t gone, Done done) {
+Status Rejoiner::Start(const JoinOptions& options, std::uint64_t gone, Done done) {
   if (thread_.joinable()) thread_.join();
   try {
     const device::SignalsBlocked blocked;
     thread_ = std::thread([this, options, gone, done = std::move(done)] { Run(options, gone, done); });
   } catch (const std::exception& exception) {
-    return Error(Code::kResourceExhausted, std::string("no thread to join again: ") + exception.what());
+    return Status(Code::kResourceExhausted, std::string("no thread to join again: ") + exception.what());
   }
   return {};
 }
@@ -64,7 +64,7 @@ void Rejoiner::Stop() {
 }
 
 void Rejoiner::Run(const JoinOptions& options, std::uint64_t gone, const Done& done) {
-  Expected<std::shared_ptr<Link>> found = Error(Code::kResourceExhausted, "out of memory while joining again");
+  Result<std::shared_ptr<Link>> found = Status(Code::kResourceExhausted, "out of memory while joining again");
   try {
     found = Search(options, gone);
   } catch (const std::bad_alloc&) {  // `found` already holds this error
@@ -72,23 +72,23 @@ void Rejoiner::Run(const JoinOptions& options, std::uint64_t gone, const Done& d
   if (Publish(nullptr)) done(std::move(found));
 }
 
-Expected<std::shared_ptr<Link>> Rejoiner::Search(const JoinOptions& options, std::uint64_t gone) {
+Result<std::shared_ptr<Link>> Rejoiner::Search(const JoinOptions& options, std::uint64_t gone) {
   const Deadline give_up(options.reconnect);
   for (Milliseconds pause = kPauseMin;; pause = std::min(2 * pause, kPauseMax)) {
     auto link = Attempt(options, gone);
     if (link.ok()) return link;
-    if (IsForGood(link.error())) return RefusedForGood(options, link.error());
+    if (IsForGood(link.status())) return RefusedForGood(options, link.status());
     if (give_up.HasPassed() || !Pause(Milliseconds(give_up.Within(pause).PollMilliseconds()))) {
-      return GivenUp(options, link.error());
+      return GivenUp(options, link.status());
     }
   }
 }
 
-Expected<std::shared_ptr<Link>> Rejoiner::Attempt(const JoinOptions& options, std::uint64_t gone) {
+Result<std::shared_ptr<Link>> Rejoiner::Attempt(const JoinOptions& options, std::uint64_t gone) {
   auto link = Link::Connect(options.socket_path, Deadline(kConnectPatience));
   if (!link.ok()) return link;
-  if (!Publish(link.value())) return Error(Code::kLeft, "the session has left its group");
-  if (Error error = link.value()->Join(options, gone, Deadline(options.timeout)); !error.ok()) return error;
+  if (!Publish(link.value())) return Status(Code::kLeft, "the session has left its group");
+  if (Status error = link.value()->Join(options, gone, Deadline(options.timeout)); !error.ok()) return error;
   return link;
 }
 

@@ -26,7 +26,7 @@ namespace ringway::internal {
 
 class Rejoiner {
  public:
-  using Done = std::function<void(Expected<std::shared_ptr<Link>>)>;
+  using Done = std::function<void(Result<std::shared_ptr<Link>>)>;
 
   Rejoiner() = default;
   ~Rejoiner() { Stop(); }
@@ -35,14 +35,14 @@ class Rejoiner {
 
   // `gone`: the instance of the daemon that went away; 0: none did. kResourceExhausted if no thread can be created.
   // REQUIRES: an earlier `done` has been called.
-  Error Start(const JoinOptions& options, std::uint64_t gone, Done done);
+  Status Start(const JoinOptions& options, std::uint64_t gone, Done done);
   // Aborts at once and joins the thread. REQUIRES: no lock is held that `done` takes.
   void Stop();
 
  private:
   void Run(const JoinOptions& options, std::uint64_t gone, const Done& done);
-  Expected<std::shared_ptr<Link>> Search(const JoinOptions& options, std::uint64_t gone);
-  Expected<std::shared_ptr<Link>> Attempt(const JoinOptions& options, std::uint64_t gone);
+  Result<std::shared_ptr<Link>> Search(const JoinOptions& options, std::uint64_t gone);
+  Result<std::shared_ptr<Link>> Attempt(const JoinOptions& options, std::uint64_t gone);
   // Returns false once Stop was called.
   bool Publish(const std::shared_ptr<Link>& candidate);
   bool Pause(Milliseconds time);

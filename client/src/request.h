@@ -19,7 +19,7 @@ namespace ringway::internal {
 // Limit for all elements of an operation together.
 inline constexpr std::size_t kOperationBytesMax = std::size_t{1} << 46;
 
-inline Error Refuse(std::string text) { return Error(Code::kInvalidArgument, std::move(text)); }
+inline Status Refuse(std::string text) { return Status(Code::kInvalidArgument, std::move(text)); }
 
 // How many elements of its memory a request uses.
 struct Layout {
@@ -59,9 +59,9 @@ struct World {
 };
 
 // Checks that need no world: kInvalidArgument or kNotSupported.
-Error CheckRequest(const Request& request);
+Status CheckRequest(const Request& request);
 
 // REQUIRES: CheckRequest(*request) is ok, and the world has at least one member.
-Error BindToWorld(const World& world, Request* request);
+Status BindToWorld(const World& world, Request* request);
 
 }  // namespace ringway::internal

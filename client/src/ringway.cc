@@ -11,7 +11,7 @@
 namespace ringway {
 namespace {
 
-Error NoHandle() { return Error(Code::kInvalidArgument, "this handle is empty (moved from or never set)"); }
+Status NoHandle() { return Status(Code::kInvalidArgument, "this handle is empty (moved from or never set)"); }
 
 // The one place where the options of a call become its spec.
 internal::Request RequestOf(OpKind kind, const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
@@ -41,11 +41,11 @@ internal::Request Moving(OpKind kind, const void* input, void* output, std::size
 }
 
 // What a codec encodes together does not reach from one tensor into the next.
-Expected<internal::Request> ManyRequest(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
-                                        const OpOptions& options) {
+Result<internal::Request> ManyRequest(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
+                                      const OpOptions& options) {
   const std::size_t align = options.codec == Codec::kNone ? 1 : std::max<std::size_t>(options.codec.block, 1);
   auto list = internal::TensorList::Make(tensors, std::max<std::size_t>(SizeOf(dtype), 1), align);
-  if (!list.ok()) return list.error();
+  if (!list.ok()) return list.status();
   internal::Request request = RequestOf(OpKind::kAllReduce, nullptr, nullptr, list->count(), dtype, op, options);
   request.tensors = std::make_shared<const internal::TensorList>(std::move(*list));
   return request;
@@ -103,19 +103,19 @@ Work::~Work() {
   if (impl_) impl_->session->Detach(impl_->operation);
 }
 
-Expected<OpResult> Work::Wait(Milliseconds timeout) {
+Result<OpResult> Work::Wait(Milliseconds timeout) {
   if (!impl_) return NoHandle();
   return internal::NoThrow([&] { return impl_->session->Wait(&impl_->operation, impl_->session->Within(timeout)); });
 }
 
-Expected<std::size_t> Work::WaitAny(const std::vector<Work*>& works, Milliseconds timeout) {
-  return internal::NoThrow([&]() -> Expected<std::size_t> {
-    if (works.empty()) return Error(Code::kInvalidArgument, "WaitAny of no works");
+Result<std::size_t> Work::WaitAny(const std::vector<Work*>& works, Milliseconds timeout) {
+  return internal::NoThrow([&]() -> Result<std::size_t> {
+    if (works.empty()) return Status(Code::kInvalidArgument, "WaitAny of no works");
     std::vector<internal::Operation*> operations;
     for (const Work* const work : works) {
       if (work == nullptr || !work->impl_) return NoHandle();
       if (work->impl_->session != works[0]->impl_->session) {
-        return Error(Code::kInvalidArgument, "WaitAny of works of different sessions; wait in a thread for each");
+        return Status(Code::kInvalidArgument, "WaitAny of works of different sessions; wait in a thread for each");
       }
       operations.push_back(&work->impl_->operation);
     }
@@ -126,18 +126,18 @@ Expected<std::size_t> Work::WaitAny(const std::vector<Work*>& works, Millisecond
 
 bool Work::Test() { return !impl_ || impl_->session->Test(&impl_->operation); }
 
-Error Work::WaitOnStream(void* stream, Milliseconds timeout) {
+Status Work::WaitOnStream(void* stream, Milliseconds timeout) {
   if (!impl_) return NoHandle();
   return internal::NoThrow(
       [&] { return impl_->session->WaitOnStream(&impl_->operation, stream, impl_->session->Within(timeout)); });
 }
 
-Error Work::Cancel() {
+Status Work::Cancel() {
   if (!impl_) return NoHandle();
   return internal::NoThrow([&] { return impl_->session->Cancel(impl_->operation); });
 }
 
-Error Work::SetDeadline(Milliseconds after) {
+Status Work::SetDeadline(Milliseconds after) {
   if (!impl_) return NoHandle();
   return internal::NoThrow([&] { return impl_->session->SetDeadline(impl_->operation, after); });
 }
@@ -146,34 +146,34 @@ Session::Session(std::shared_ptr<internal::SessionImpl> impl) : impl_(std::move(
 
 Session::~Session() { impl_->Abandon(); }
 
-Expected<std::unique_ptr<Session>> Session::Join(const JoinOptions& options) {
-  return internal::NoThrow([&]() -> Expected<std::unique_ptr<Session>> {
+Result<std::unique_ptr<Session>> Session::Join(const JoinOptions& options) {
+  return internal::NoThrow([&]() -> Result<std::unique_ptr<Session>> {
     auto impl = internal::SessionImpl::Join(options);
-    if (!impl.ok()) return impl.error();
+    if (!impl.ok()) return impl.status();
     return std::unique_ptr<Session>(new Session(std::move(impl.value())));
   });
 }
 
-Expected<Buffer> Session::Allocate(std::size_t bytes) {
+Result<Buffer> Session::Allocate(std::size_t bytes) {
   return internal::NoThrow([&] { return impl_->Allocate(bytes); });
 }
 
-Expected<Work> Session::AllReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
-                                       const OpOptions& options) {
+Result<Work> Session::AllReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                                     const OpOptions& options) {
   return internal::NoThrow(
       [&] { return impl_->Start(RequestOf(OpKind::kAllReduce, input, output, count, dtype, op, options)); });
 }
 
-Expected<Work> Session::AllReduceManyAsync(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
-                                           const OpOptions& options) {
-  return internal::NoThrow([&]() -> Expected<Work> {
+Result<Work> Session::AllReduceManyAsync(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
+                                         const OpOptions& options) {
+  return internal::NoThrow([&]() -> Result<Work> {
     auto request = ManyRequest(tensors, dtype, op, options);
-    return request.ok() ? impl_->Start(*request) : request.error();
+    return request.ok() ? impl_->Start(*request) : request.status();
   });
 }
 
-Expected<Work> Session::AllGatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count,
-                                       DType dtype, const OpOptions& options) {
+Result<Work> Session::AllGatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count,
+                                     DType dtype, const OpOptions& options) {
   return internal::NoThrow([&] {
     auto request = Moving(OpKind::kAllGather, input, output, count, dtype, options);
     request.output_room = output_count;
@@ -181,26 +181,26 @@ Expected<Work> Session::AllGatherAsync(const void* input, std::size_t count, voi
   });
 }
 
-Expected<Work> Session::ReduceScatterAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
-                                           const OpOptions& options) {
+Result<Work> Session::ReduceScatterAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                                         const OpOptions& options) {
   return internal::NoThrow(
       [&] { return impl_->Start(RequestOf(OpKind::kReduceScatter, input, output, count, dtype, op, options)); });
 }
 
-Expected<Work> Session::BroadcastAsync(void* data, std::size_t count, DType dtype, std::uint32_t root,
-                                       const OpOptions& options) {
+Result<Work> Session::BroadcastAsync(void* data, std::size_t count, DType dtype, std::uint32_t root,
+                                     const OpOptions& options) {
   return internal::NoThrow(
       [&] { return impl_->Start(Moving(OpKind::kBroadcast, data, data, count, dtype, options, root)); });
 }
 
-Expected<Work> Session::ReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
-                                    std::uint32_t root, const OpOptions& options) {
+Result<Work> Session::ReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                                  std::uint32_t root, const OpOptions& options) {
   return internal::NoThrow(
       [&] { return impl_->Start(RequestOf(OpKind::kReduce, input, output, count, dtype, op, options, root)); });
 }
 
-Expected<Work> Session::GatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count,
-                                    DType dtype, std::uint32_t root, const OpOptions& options) {
+Result<Work> Session::GatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count,
+                                  DType dtype, std::uint32_t root, const OpOptions& options) {
   return internal::NoThrow([&] {
     auto request = Moving(OpKind::kGather, input, output, count, dtype, options, root);
     request.output_room = output_count;
@@ -208,8 +208,8 @@ Expected<Work> Session::GatherAsync(const void* input, std::size_t count, void* 
   });
 }
 
-Expected<Work> Session::ScatterAsync(const void* input, std::size_t input_count, void* output, std::size_t count,
-                                     DType dtype, std::uint32_t root, const OpOptions& options) {
+Result<Work> Session::ScatterAsync(const void* input, std::size_t input_count, void* output, std::size_t count,
+                                   DType dtype, std::uint32_t root, const OpOptions& options) {
   return internal::NoThrow([&] {
     auto request = Moving(OpKind::kScatter, input, output, count, dtype, options, root);
     request.input_room = input_count;
@@ -217,8 +217,8 @@ Expected<Work> Session::ScatterAsync(const void* input, std::size_t input_count,
   });
 }
 
-Expected<Work> Session::AllToAllAsync(const void* input, void* output, std::size_t count, DType dtype,
-                                      const OpOptions& options) {
+Result<Work> Session::AllToAllAsync(const void* input, void* output, std::size_t count, DType dtype,
+                                    const OpOptions& options) {
   return internal::NoThrow([&] {
     auto request = Moving(OpKind::kAllToAll, input, output, count, dtype, options);
     request.input_room = count;  // the world decides what a part is
@@ -226,27 +226,26 @@ Expected<Work> Session::AllToAllAsync(const void* input, void* output, std::size
   });
 }
 
-Expected<Work> Session::AllToAllVAsync(const void* input, const std::vector<Part>& sends, void* output,
-                                       const std::vector<std::size_t>& receives, DType dtype,
-                                       const OpOptions& options) {
+Result<Work> Session::AllToAllVAsync(const void* input, const std::vector<Part>& sends, void* output,
+                                     const std::vector<std::size_t>& receives, DType dtype, const OpOptions& options) {
   return internal::NoThrow([&] { return impl_->Start(AllToAllVOf(input, sends, output, receives, dtype, options)); });
 }
 
-Expected<Work> Session::AllGatherVAsync(const void* input, void* output, const std::vector<std::size_t>& counts,
-                                        DType dtype, const OpOptions& options) {
+Result<Work> Session::AllGatherVAsync(const void* input, void* output, const std::vector<std::size_t>& counts,
+                                      DType dtype, const OpOptions& options) {
   return internal::NoThrow(
       [&] { return impl_->Start(WithCounts(Moving(OpKind::kAllGatherV, input, output, 0, dtype, options), counts)); });
 }
 
-Expected<Work> Session::ReduceScatterVAsync(const void* input, void* output, const std::vector<std::size_t>& counts,
-                                            DType dtype, ReduceOp op, const OpOptions& options) {
+Result<Work> Session::ReduceScatterVAsync(const void* input, void* output, const std::vector<std::size_t>& counts,
+                                          DType dtype, ReduceOp op, const OpOptions& options) {
   return internal::NoThrow([&] {
     return impl_->Start(WithCounts(RequestOf(OpKind::kReduceScatterV, input, output, 0, dtype, op, options), counts));
   });
 }
 
-Expected<Work> Session::SendAsync(const void* data, std::size_t count, DType dtype, std::uint32_t to, std::uint32_t tag,
-                                  const OpOptions& options) {
+Result<Work> Session::SendAsync(const void* data, std::size_t count, DType dtype, std::uint32_t to, std::uint32_t tag,
+                                const OpOptions& options) {
   return internal::NoThrow([&] {
     auto request = Moving(OpKind::kSend, data, nullptr, count, dtype, options, to);
     request.spec.tag = tag;
@@ -254,8 +253,8 @@ Expected<Work> Session::SendAsync(const void* data, std::size_t count, DType dty
   });
 }
 
-Expected<Work> Session::RecvAsync(void* data, std::size_t count, DType dtype, std::uint32_t from, std::uint32_t tag,
-                                  const OpOptions& options) {
+Result<Work> Session::RecvAsync(void* data, std::size_t count, DType dtype, std::uint32_t from, std::uint32_t tag,
+                                const OpOptions& options) {
   return internal::NoThrow([&] {
     auto request = Moving(OpKind::kRecv, nullptr, data, count, dtype, options, from);
     request.spec.tag = tag;
@@ -263,20 +262,20 @@ Expected<Work> Session::RecvAsync(void* data, std::size_t count, DType dtype, st
   });
 }
 
-Expected<Work> Session::BarrierAsync(const OpOptions& options) {
+Result<Work> Session::BarrierAsync(const OpOptions& options) {
   return internal::NoThrow(
       [&] { return impl_->Start(Moving(OpKind::kBarrier, nullptr, nullptr, 0, DType::kU8, options)); });
 }
 
-Expected<OpResult> Session::Finish(Expected<Work> work) {
-  return internal::NoThrow([&]() -> Expected<OpResult> { return work.ok() ? work->Wait() : work.error(); });
+Result<OpResult> Session::Finish(Result<Work> work) {
+  return internal::NoThrow([&]() -> Result<OpResult> { return work.ok() ? work->Wait() : work.status(); });
 }
 
-Expected<OpResult> Session::UpdateView(Milliseconds timeout) {
+Result<OpResult> Session::UpdateView(Milliseconds timeout) {
   return internal::NoThrow([&] { return impl_->UpdateView(impl_->Within(timeout)); });
 }
 
-Error Session::Leave(Milliseconds timeout) {
+Status Session::Leave(Milliseconds timeout) {
   return internal::NoThrow([&] { return impl_->Leave(impl_->Within(timeout)); });
 }
 
@@ -286,7 +285,7 @@ void Session::Abort() {
   session->Abandon();
 }
 
-Expected<std::vector<Member>> Session::Members() const {
+Result<std::vector<Member>> Session::Members() const {
   return internal::NoThrow([&] { return impl_->Members(); });
 }
 

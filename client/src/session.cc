@@ -8,7 +8,7 @@ namespace ringway::internal {
 
 SessionImpl::SessionImpl(const JoinOptions& options, std::shared_ptr<Link> link)
     : memberships_(options, std::move(link),
-                   [this](Expected<std::shared_ptr<Link>> found) { Rejoined(std::move(found)); }),
+                   [this](Result<std::shared_ptr<Link>> found) { Rejoined(std::move(found)); }),
       regions_(&memberships_),
       operations_(&memberships_, &regions_),
       device_(&memberships_, &regions_, &operations_, [this] { return shared_from_this(); }) {
@@ -16,12 +16,12 @@ SessionImpl::SessionImpl(const JoinOptions& options, std::shared_ptr<Link> link)
   operations_.Adopt(lock, nullptr);
 }
 
-Expected<std::shared_ptr<SessionImpl>> SessionImpl::Join(const JoinOptions& options) {
-  if (Error error = CheckJoinOptions(options); !error.ok()) return error;
+Result<std::shared_ptr<SessionImpl>> SessionImpl::Join(const JoinOptions& options) {
+  if (Status error = CheckJoinOptions(options); !error.ok()) return error;
   const Deadline deadline(options.timeout, &options.interrupted);
   auto link = Link::Connect(options.socket_path, deadline);
-  if (!link.ok()) return link.error();
-  if (Error error = link.value()->Join(options, 0, deadline); !error.ok()) return error;
+  if (!link.ok()) return link.status();
+  if (Status error = link.value()->Join(options, 0, deadline); !error.ok()) return error;
   // In a forked child the last handle must not destroy what threads of the parent may have been using.
   const auto destroy = [](SessionImpl* session) {
     if (!session->Forked()) delete session;
@@ -29,17 +29,17 @@ Expected<std::shared_ptr<SessionImpl>> SessionImpl::Join(const JoinOptions& opti
   return std::shared_ptr<SessionImpl>(new SessionImpl(options, std::move(link.value())), destroy);
 }
 
-void SessionImpl::Rejoined(Expected<std::shared_ptr<Link>> found) {
+void SessionImpl::Rejoined(Result<std::shared_ptr<Link>> found) {
   const Lock lock = memberships_.Acquire();
   const std::shared_ptr<Link> before = memberships_.link(lock);
   if (memberships_.EndRejoining(lock, std::move(found))) operations_.Adopt(lock, before.get());
 }
 
-Expected<Buffer> SessionImpl::Allocate(std::size_t bytes) {
-  if (Error error = memberships_.StateError(); !error.ok()) return error;
+Result<Buffer> SessionImpl::Allocate(std::size_t bytes) {
+  if (Status error = memberships_.StateError(); !error.ok()) return error;
   if (bytes > kOperationBytesMax) return Refuse("a Buffer has at most 2^46 bytes");
   auto region = regions_.Acquire(bytes, true);
-  if (!region.ok()) return region.error();
+  if (!region.ok()) return region.status();
   std::shared_ptr<Link> link;
   {
     const Lock lock = memberships_.Acquire();
@@ -48,14 +48,14 @@ Expected<Buffer> SessionImpl::Allocate(std::size_t bytes) {
   }
   Buffer buffer(std::make_shared<RegionImpl>(shared_from_this(), region.value(), bytes));
   // Spares the first operation the registration, except while the session rejoins.
-  const Error registered = regions_.Register(link.get(), region.value(), Within(kSendPatience));
+  const Status registered = regions_.Register(link.get(), region.value(), Within(kSendPatience));
   if (registered.code() == Code::kResourceExhausted || registered.code() == Code::kInterrupted) return registered;
   if (!registered.ok()) memberships_.Lose(link.get(), registered);
-  if (Error error = memberships_.StateError(); !error.ok()) return error;
+  if (Status error = memberships_.StateError(); !error.ok()) return error;
   return buffer;
 }
 
-Expected<std::vector<Member>> SessionImpl::Members() {
+Result<std::vector<Member>> SessionImpl::Members() {
   if (Forked()) return ForkedError();
   std::shared_ptr<Link> link;
   {
@@ -63,7 +63,7 @@ Expected<std::vector<Member>> SessionImpl::Members() {
     link = memberships_.link(lock);
   }
   const auto list = link->ReadMembers();
-  if (!list.ok()) return list.error();
+  if (!list.ok()) return list.status();
   std::vector<Member> members;
   for (std::uint32_t rank = 0; rank < list->world_size; ++rank) {
     const abi::MemberEntry& entry = list->members[rank];
@@ -72,21 +72,21 @@ Expected<std::vector<Member>> SessionImpl::Members() {
   return members;
 }
 
-Expected<OpResult> SessionImpl::Wait(Operation* operation, const Deadline& deadline) {
+Result<OpResult> SessionImpl::Wait(Operation* operation, const Deadline& deadline) {
   if (operation->outcome) return *operation->outcome;
   if (Forked()) return ForkedError();
   Lock lock = memberships_.Acquire();
   if (operation->is_deferred()) return device_.AwaitOutcome(&lock, *operation, deadline);
   Link* const link = operation->link.get();
-  const Error error = memberships_.Await(&lock, link, deadline, [&] { return operations_.IsSettled(*operation); });
+  const Status error = memberships_.Await(&lock, link, deadline, [&] { return operations_.IsSettled(*operation); });
   if (!error.ok() && memberships_.IsOpen(lock, *link)) return error;  // the timeout, or an interruption
   if (error.ok() && operation->device) {
-    if (Error copied = device_.AwaitOutput(&lock, operation, deadline); !copied.ok()) return copied;
+    if (Status copied = device_.AwaitOutput(&lock, operation, deadline); !copied.ok()) return copied;
   }
   return operations_.Finish(&lock, operation, error);
 }
 
-Expected<std::size_t> SessionImpl::WaitAny(const std::vector<Operation*>& operations, const Deadline& deadline) {
+Result<std::size_t> SessionImpl::WaitAny(const std::vector<Operation*>& operations, const Deadline& deadline) {
   if (Forked()) return ForkedError();
   Lock lock = memberships_.Acquire();
   std::size_t first = 0;
@@ -99,7 +99,7 @@ Expected<std::size_t> SessionImpl::WaitAny(const std::vector<Operation*>& operat
   // becomes of the membership.
   const std::shared_ptr<Link> link = memberships_.link(lock);
   const auto any_is_or_lost = [&] { return any_is() || !memberships_.IsOpen(lock, *link); };
-  Error error = memberships_.Await(&lock, link.get(), deadline, any_is_or_lost);
+  Status error = memberships_.Await(&lock, link.get(), deadline, any_is_or_lost);
   if (error.ok()) error = device_.AwaitFinisher(&lock, deadline, any_is);
   if (error.ok() || any_is()) return first;
   return error;
@@ -110,21 +110,21 @@ bool SessionImpl::Test(Operation* operation) {
   Lock lock = memberships_.Acquire();
   memberships_.Drain(&lock, operation->link.get());
   if (operation->device && !operation->is_deferred() && operations_.IsSettled(*operation)) {
-    const Error copied = device_.AwaitOutput(&lock, operation, Deadline(Milliseconds(0)));  // starts the copy
+    const Status copied = device_.AwaitOutput(&lock, operation, Deadline(Milliseconds(0)));  // starts the copy
     return copied.ok();
   }
   return operations_.IsReady(lock, *operation);
 }
 
-Error SessionImpl::WaitOnStream(Operation* operation, device::Stream stream, const Deadline& deadline) {
+Status SessionImpl::WaitOnStream(Operation* operation, device::Stream stream, const Deadline& deadline) {
   if (Forked()) return ForkedError();
   if (operation->output != nullptr && (!operation->device || !operation->device->output)) {
-    return Error(Code::kInvalidArgument, "the output is in host memory, which no stream waits for: call Wait");
+    return Status(Code::kInvalidArgument, "the output is in host memory, which no stream waits for: call Wait");
   }
   if (!operation->device) return {};  // a rank without a result has nothing to wait for
-  if (operation->outcome) return operation->outcome->error();
-  const std::optional<Error> held = device_.HoldStream(*operation, stream, deadline);
-  return held ? *held : Wait(operation, deadline).error();
+  if (operation->outcome) return operation->outcome->status();
+  const std::optional<Status> held = device_.HoldStream(*operation, stream, deadline);
+  return held ? *held : Wait(operation, deadline).status();
 }
 
 void SessionImpl::Detach(const Operation& operation) {
@@ -143,21 +143,21 @@ void SessionImpl::Detach(const Operation& operation) {
   }
 }
 
-Expected<OpResult> SessionImpl::UpdateView(const Deadline& deadline) {
+Result<OpResult> SessionImpl::UpdateView(const Deadline& deadline) {
   auto link = memberships_.Enter(kUpdates, deadline);
-  if (!link.ok()) return link.error();
+  if (!link.ok()) return link.status();
   std::optional<Operation> update;
   {
     Lock lock = memberships_.Acquire();
-    if (Error error = AwaitDetached(&lock, link->get(), deadline); !error.ok()) return error;
+    if (Status error = AwaitDetached(&lock, link->get(), deadline); !error.ok()) return error;
     update = std::exchange(pending_update_, std::nullopt);
     if (update && update->link != *link) update.reset();  // its membership has ended, which was reported
     if (updating_ || (!update && !(*link)->slots.AreIdle())) {
-      return Error(Code::kInvalidArgument, "UpdateView while operations are in flight; wait for all of them first");
+      return Status(Code::kInvalidArgument, "UpdateView while operations are in flight; wait for all of them first");
     }
     updating_ = true;
   }
-  Expected<OpResult> result = Error(Code::kInternal, "");
+  Result<OpResult> result = Status(Code::kInternal, "");
   if (!update) {
     Request request;
     request.spec.kind = OpKind::kUpdateView;
@@ -165,7 +165,7 @@ Expected<OpResult> SessionImpl::UpdateView(const Deadline& deadline) {
     if (submitted.ok()) {
       update = submitted.value();
     } else {
-      result = submitted.error();
+      result = submitted.status();
     }
   }
   if (update) result = Wait(&*update, deadline);
@@ -176,18 +176,18 @@ Expected<OpResult> SessionImpl::UpdateView(const Deadline& deadline) {
   return result;
 }
 
-Error SessionImpl::AwaitDetached(Lock* lock, Link* link, const Deadline& deadline) {
+Status SessionImpl::AwaitDetached(Lock* lock, Link* link, const Deadline& deadline) {
   const auto are_over = [&] {
     operations_.ReclaimDetached(*lock, link);
     return device_.IsIdle(*lock) && !link->slots.HasDetached();
   };
-  Error error = memberships_.Await(lock, link, deadline.Within(kHungCheck), are_over);
+  Status error = memberships_.Await(lock, link, deadline.Within(kHungCheck), are_over);
   while (error.code() == Code::kTimeout && !deadline.HasPassed()) {
     device_.GiveUpHungCopies(*lock, link);
     error = memberships_.Await(lock, link, deadline.Within(kHungCheck), are_over);
   }
   if (error.code() != Code::kTimeout && error.code() != Code::kInterrupted) return error;
-  return Error(error.code(), "an operation whose Work was destroyed goes on, and nothing was submitted: call again");
+  return Status(error.code(), "an operation whose Work was destroyed goes on, and nothing was submitted: call again");
 }
 
 void SessionImpl::DropPendingUpdate(const Lock& lock) {

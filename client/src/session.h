@@ -29,31 +29,31 @@ namespace ringway::internal {
 
 class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
  public:
-  static Expected<std::shared_ptr<SessionImpl>> Join(const JoinOptions& options);
+  static Result<std::shared_ptr<SessionImpl>> Join(const JoinOptions& options);
   ~SessionImpl() { memberships_.StopRejoiner(); }
 
   // These build the handles of ringway.hpp, whose constructors only this class may call.
-  Expected<Buffer> Allocate(std::size_t bytes);
-  Expected<Work> Start(const Request& request);
+  Result<Buffer> Allocate(std::size_t bytes);
+  Result<Work> Start(const Request& request);
 
-  Expected<Operation> Submit(Request request);
-  Expected<OpResult> Wait(Operation* operation, const Deadline& deadline);
+  Result<Operation> Submit(Request request);
+  Result<OpResult> Wait(Operation* operation, const Deadline& deadline);
   // Returns the index of the first one whose Wait would return at once.
-  Expected<std::size_t> WaitAny(const std::vector<Operation*>& operations, const Deadline& deadline);
+  Result<std::size_t> WaitAny(const std::vector<Operation*>& operations, const Deadline& deadline);
   bool Test(Operation* operation);
   // Makes a stream wait for the result. From then on the session finishes the operation.
-  Error WaitOnStream(Operation* operation, device::Stream stream, const Deadline& deadline);
-  Error Cancel(const Operation& operation) { return operations_.Cancel(operation); }
-  Error SetDeadline(const Operation& operation, Milliseconds after) {
+  Status WaitOnStream(Operation* operation, device::Stream stream, const Deadline& deadline);
+  Status Cancel(const Operation& operation) { return operations_.Cancel(operation); }
+  Status SetDeadline(const Operation& operation, Milliseconds after) {
     return operations_.SetDeadline(operation, after);
   }
   // Drops the owner: the operation goes on with its input as it is now, whatever is written to it later. Blocks (until
   // the outcome) only if the system refuses to unshare a Buffer.
   void Detach(const Operation& operation);
 
-  Expected<OpResult> UpdateView(const Deadline& deadline);
-  Error Leave(const Deadline& deadline) { return Forked() ? ForkedError() : memberships_.Leave(deadline); }
-  Expected<std::vector<Member>> Members();
+  Result<OpResult> UpdateView(const Deadline& deadline);
+  Status Leave(const Deadline& deadline) { return Forked() ? ForkedError() : memberships_.Leave(deadline); }
+  Result<std::vector<Member>> Members();
   // Leaves without waiting: the Session object is destroyed, or another thread ends all waits.
   void Abandon() {
     if (!Forked()) memberships_.Abandon();
@@ -66,20 +66,20 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
 
  private:
   SessionImpl(const JoinOptions& options, std::shared_ptr<Link> link);
-  void Rejoined(Expected<std::shared_ptr<Link>> found);
+  void Rejoined(Result<std::shared_ptr<Link>> found);
 
   // Blocks until no operation without an owner, and no copy, is under way.
-  Error AwaitDetached(Lock* lock, Link* link, const Deadline& deadline);
+  Status AwaitDetached(Lock* lock, Link* link, const Deadline& deadline);
   // Called when something else is submitted: then nobody waits for the update any more.
   void DropPendingUpdate(const Lock& lock);
 
   // submit.cc
   // Returns the world of the newest outcome that is there.
-  Expected<World> NewestWorld();
-  Expected<Operation> SubmitPlaced(const Request& request, const Placement& placement,
-                                   const std::shared_ptr<Link>& link, const Deadline& deadline);
-  Error SendSubmit(const Request& request, const Placement& placement, const Operation& operation, bool staged,
-                   const Deadline& deadline);
+  Result<World> NewestWorld();
+  Result<Operation> SubmitPlaced(const Request& request, const Placement& placement, const std::shared_ptr<Link>& link,
+                                 const Deadline& deadline);
+  Status SendSubmit(const Request& request, const Placement& placement, const Operation& operation, bool staged,
+                    const Deadline& deadline);
   void StageInput(const Request& request, Region* region, const Operation& operation);
 
   Memberships memberships_;

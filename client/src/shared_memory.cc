@@ -22,10 +22,10 @@
 namespace ringway::internal {
 namespace {
 
-Error Exhausted(const char* what, std::size_t bytes, int reason) {
-  return Error(Code::kResourceExhausted, std::string(what) + " of " + std::to_string(bytes) +
-                                             " bytes of shared memory failed: " + std::strerror(reason) +
-                                             "; free memory, or raise the limits of memory and descriptors");
+Status Exhausted(const char* what, std::size_t bytes, int reason) {
+  return Status(Code::kResourceExhausted, std::string(what) + " of " + std::to_string(bytes) +
+                                              " bytes of shared memory failed: " + std::strerror(reason) +
+                                              "; free memory, or raise the limits of memory and descriptors");
 }
 
 // Returns the bytes that the system reports as available, swap included; the maximum if it does not report them. Does
@@ -46,26 +46,27 @@ std::size_t AvailableBytes() {
 
 }  // namespace
 
-Expected<SharedMemory> SharedMemory::Create(std::size_t bytes) {
+Result<SharedMemory> SharedMemory::Create(std::size_t bytes) {
   const auto page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   // Populating more would wake the OOM killer.
   if (const std::size_t available = AvailableBytes(); bytes > available) {
-    return Error(Code::kResourceExhausted, std::to_string(bytes) + " bytes of shared memory do not fit: the host has " +
-                                               std::to_string(available) + " available");
+    return Status(Code::kResourceExhausted, std::to_string(bytes) +
+                                                " bytes of shared memory do not fit: the host has " +
+                                                std::to_string(available) + " available");
   }
   SharedMemory memory;
   memory.generation_ = ForkGeneration();
   memory.bytes_ = (std::max<std::size_t>(bytes, 1) + page_bytes - 1) / page_bytes * page_bytes;
   memory.fd_ = OpenGuarded([] { return memfd_create("ringway", MFD_CLOEXEC | MFD_ALLOW_SEALING); });
   if (memory.fd_ < 0) return Exhausted("memfd_create", bytes, errno);
-  if (Error error = memory.MapAndPopulate(); !error.ok()) return error;
+  if (Status error = memory.MapAndPopulate(); !error.ok()) return error;
   if (fcntl(memory.fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return Exhausted("Sealing", bytes, errno);
   }
   return memory;
 }
 
-Error SharedMemory::MapAndPopulate() {
+Status SharedMemory::MapAndPopulate() {
   if (ftruncate(fd_, static_cast<off_t>(bytes_)) != 0) return Exhausted("ftruncate", bytes_, errno);
   void* const address = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
   if (address == MAP_FAILED) return Exhausted("mmap", bytes_, errno);

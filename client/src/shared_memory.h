@@ -15,7 +15,7 @@ namespace ringway::internal {
 class SharedMemory {
  public:
   // Zeroed, `bytes` rounded up to whole pages, at least one. kResourceExhausted if memory or descriptors run out.
-  static Expected<SharedMemory> Create(std::size_t bytes);
+  static Result<SharedMemory> Create(std::size_t bytes);
 
   SharedMemory() = default;
   SharedMemory(SharedMemory&& other) noexcept { *this = std::move(other); }
@@ -38,7 +38,7 @@ class SharedMemory {
   void CloseDescriptor();
 
  private:
-  Error MapAndPopulate();
+  Status MapAndPopulate();
   void Reset();
 
   int fd_ = -1;

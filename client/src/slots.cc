@@ -7,7 +7,7 @@
 
 namespace ringway::internal {
 
-Expected<std::uint32_t> Slots::Take() {
+Result<std::uint32_t> Slots::Take() {
   for (std::uint32_t i = 0; i < abi::kSlotCount; ++i) {
     const std::uint32_t index = (next_ + i) % abi::kSlotCount;
     if (owners_[index].use != SlotUse::kIdle) continue;
@@ -15,8 +15,8 @@ Expected<std::uint32_t> Slots::Take() {
     next_ = index + 1;
     return index;
   }
-  return Error(Code::kResourceExhausted,
-               std::to_string(abi::kSlotCount) + " operations are in flight; wait for some of them first");
+  return Status(Code::kResourceExhausted,
+                std::to_string(abi::kSlotCount) + " operations are in flight; wait for some of them first");
 }
 
 Placement Slots::Free(std::uint32_t index) {

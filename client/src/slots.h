@@ -54,7 +54,7 @@ class Slots {
   SlotOwner& owner(std::uint32_t index) { return owners_[index]; }
 
   // Returns an idle slot, now busy. kResourceExhausted if there is none.
-  Expected<std::uint32_t> Take();
+  Result<std::uint32_t> Take();
   // Makes the slot idle and returns the placement, whose regions the caller releases.
   Placement Free(std::uint32_t index);
 

@@ -16,39 +16,39 @@ constexpr std::size_t kStagedAtOnceMax = std::size_t{1} << 20;
 constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 
 // For temporary failures: a trainer that skips the operation stays one behind the others.
-Error NothingSubmitted(const Error& why) {
+Status NothingSubmitted(const Status& why) {
   if (why.code() != Code::kResourceExhausted) return why;
-  return Error(why.code(), why.text() + "; nothing was submitted, the others wait for it: submit it again, or leave");
+  return Status(why.code(), why.text() + "; nothing was submitted, the others wait for it: submit it again, or leave");
 }
 
 }  // namespace
 
-Expected<Work> SessionImpl::Start(const Request& request) {
+Result<Work> SessionImpl::Start(const Request& request) {
   auto operation = Submit(request);
-  if (!operation.ok()) return operation.error();
+  if (!operation.ok()) return operation.status();
   return Work(std::make_shared<WorkImpl>(WorkImpl{shared_from_this(), std::move(operation.value())}));
 }
 
-Expected<Operation> SessionImpl::Submit(Request request) {
+Result<Operation> SessionImpl::Submit(Request request) {
   const Deadline deadline = Within(request.submit_timeout);
-  if (Error error = CheckRequest(request); !error.ok()) return error;
+  if (Status error = CheckRequest(request); !error.ok()) return error;
   auto link = memberships_.Enter(request.spec.channel, deadline);
-  if (!link.ok()) return link.error();
+  if (!link.ok()) return link.status();
   const std::uint64_t peer_id = (*link)->membership().peer_id;
   if (request.as_peer != 0 && request.as_peer != peer_id) {
-    return Error(Code::kRejoined, "this peer is " + std::to_string(peer_id) + ", not " +
-                                      std::to_string(request.as_peer) +
-                                      " any more: take the others' state, as a newcomer does, then submit again");
+    return Status(Code::kRejoined, "this peer is " + std::to_string(peer_id) + ", not " +
+                                       std::to_string(request.as_peer) +
+                                       " any more: take the others' state, as a newcomer does, then submit again");
   }
   const auto world = NewestWorld();
-  if (!world.ok()) return world.error();
-  if (Error error = BindToWorld(*world, &request); !error.ok()) return error;
+  if (!world.ok()) return world.status();
+  if (Status error = BindToWorld(*world, &request); !error.ok()) return error;
   auto placement = regions_.Place(request);
-  if (!placement.ok()) return NothingSubmitted(placement.error());
+  if (!placement.ok()) return NothingSubmitted(placement.status());
   return SubmitPlaced(request, placement.value(), *link, deadline);
 }
 
-Expected<World> SessionImpl::NewestWorld() {
+Result<World> SessionImpl::NewestWorld() {
   std::shared_ptr<Link> link;
   {
     const Lock lock = memberships_.Acquire();
@@ -59,16 +59,16 @@ Expected<World> SessionImpl::NewestWorld() {
     if (!view().members.empty()) return World{view().peer_id, view().members};
   }
   const auto list = link->ReadMembers();
-  if (!list.ok()) return list.error();
+  if (!list.ok()) return list.status();
   if (list->world_size == 0)
-    return Error(Code::kProtocol, "the daemon names no members; install the same version of both");
+    return Status(Code::kProtocol, "the daemon names no members; install the same version of both");
   World world{view().peer_id, {}};
   for (std::uint32_t rank = 0; rank < list->world_size; ++rank) world.members.push_back(list->members[rank].peer_id);
   return world;
 }
 
-Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Placement& placement,
-                                              const std::shared_ptr<Link>& link, const Deadline& deadline) {
+Result<Operation> SessionImpl::SubmitPlaced(const Request& request, const Placement& placement,
+                                            const std::shared_ptr<Link>& link, const Deadline& deadline) {
   Operation operation;
   operation.link = link;
   operation.spec = request.spec;
@@ -82,7 +82,7 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
     const auto taken = operations_.TakeSlot(lock, link.get());
     if (!taken.ok()) {
       regions_.ReleaseSlot(lock, link.get(), placement, false);
-      return NothingSubmitted(taken.error());
+      return NothingSubmitted(taken.status());
     }
     operation.slot = taken.value();
     link->slots.owner(operation.slot).placement = placement;
@@ -97,10 +97,10 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
   if (placement.input.is_staged && !is_large) {
     request.CopyInput(0, request.input_bytes(), placement.input.region->data());
   }
-  if (Error error = SendSubmit(request, placement, operation, staged, deadline.Within(kSendPatience)); !error.ok()) {
+  if (Status error = SendSubmit(request, placement, operation, staged, deadline.Within(kSendPatience)); !error.ok()) {
     const bool is_over = error.code() == Code::kTimeout && deadline.HasPassed();
     if (is_over || error.code() == Code::kInterrupted) {
-      error = Error(error.code(), error.text() + "; nothing was submitted: call again");
+      error = Status(error.code(), error.text() + "; nothing was submitted: call again");
     } else {
       error = NothingSubmitted(memberships_.SendFailed(link.get(), error, deadline));
     }
@@ -117,12 +117,12 @@ Expected<Operation> SessionImpl::SubmitPlaced(const Request& request, const Plac
   return operation;
 }
 
-Error SessionImpl::SendSubmit(const Request& request, const Placement& placement, const Operation& operation,
-                              bool staged, const Deadline& deadline) {
+Status SessionImpl::SendSubmit(const Request& request, const Placement& placement, const Operation& operation,
+                               bool staged, const Deadline& deadline) {
   Link& link = *operation.link;
   for (Region* const region : placement.regions()) {
     if (region == nullptr) continue;
-    if (Error error = regions_.Register(&link, region, deadline); !error.ok()) return error;
+    if (Status error = regions_.Register(&link, region, deadline); !error.ok()) return error;
   }
   abi::Slot& target = link.slots[operation.slot];
   target.staged_bytes.store(staged ? 0 : request.input_bytes(), std::memory_order_relaxed);
@@ -154,7 +154,7 @@ void SessionImpl::StageInput(const Request& request, Region* region, const Opera
     request.CopyInput(done, piece, region->data() + done);
     done += piece;
     link.slots[operation.slot].staged_bytes.store(done, std::memory_order_release);
-    const Error error = link.SendProgress(operation.slot, done == request.input_bytes());
+    const Status error = link.SendProgress(operation.slot, done == request.input_bytes());
     if (!error.ok()) return memberships_.Lose(&link, error);
   }
 }

@@ -17,14 +17,13 @@ bool OverlapInPart(const Tensor& tensor, std::size_t bytes) {
 
 }  // namespace
 
-Expected<TensorList> TensorList::Make(const std::vector<Tensor>& tensors, std::size_t element_bytes,
-                                      std::size_t align) {
+Result<TensorList> TensorList::Make(const std::vector<Tensor>& tensors, std::size_t element_bytes, std::size_t align) {
   TensorList list;
   list.element_bytes_ = element_bytes;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& tensor = tensors[i];
     const auto refuse = [i](const std::string& why) {
-      return Error(Code::kInvalidArgument, "tensor " + std::to_string(i) + ": " + why);
+      return Status(Code::kInvalidArgument, "tensor " + std::to_string(i) + ": " + why);
     };
     if (tensor.count == 0) continue;
     if (tensor.input == nullptr || tensor.output == nullptr)

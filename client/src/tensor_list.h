@@ -16,7 +16,7 @@ class TensorList {
   static constexpr std::size_t kCountMax = std::size_t{1} << 46;
 
   // kInvalidArgument: null or overlapping memory, or too much of it.
-  static Expected<TensorList> Make(const std::vector<Tensor>& tensors, std::size_t element_bytes, std::size_t align);
+  static Result<TensorList> Make(const std::vector<Tensor>& tensors, std::size_t element_bytes, std::size_t align);
 
   const std::vector<Tensor>& tensors() const { return tensors_; }
   // Elements of the buffer, gaps included.

@@ -49,7 +49,7 @@ struct Options {
   std::uint64_t seed = 1;
 };
 
-[[noreturn]] void Die(const std::string& what, const Error& error) {
+[[noreturn]] void Die(const std::string& what, const Status& error) {
   std::fprintf(stderr, "%s: %s: %s\n", what.c_str(), NameOf(error.code()), error.text().c_str());
   std::exit(1);
 }
@@ -65,13 +65,13 @@ class Journal {
  public:
   explicit Journal(const std::string& path)
       : fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {
-    if (fd_ < 0) Die(path, Error(Code::kIo, std::strerror(errno)));
+    if (fd_ < 0) Die(path, Status(Code::kIo, std::strerror(errno)));
   }
   void Write(Record record) const {
     record.time_ms = NowMs();
     const std::string line = Format(record);
     if (::write(fd_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-      Die("record", Error(Code::kIo, std::strerror(errno)));
+      Die("record", Status(Code::kIo, std::strerror(errno)));
     }
   }
 
@@ -83,23 +83,23 @@ class Journal {
 // in place or not.
 class Place {
  public:
-  Error Allocate(Session& session) {
+  Status Allocate(Session& session) {
     for (Buffer* buffer : {&shared_in_, &shared_out_}) {
       auto allocated = session.Allocate(kBytesMax);
-      if (!allocated.ok()) return allocated.error();
+      if (!allocated.ok()) return allocated.status();
       *buffer = std::move(*allocated);
     }
     if (device::Load().library == nullptr) return {};
     for (std::optional<bench::Memory>* memory : {&device_in_, &device_out_}) {
       auto allocated = bench::Memory::Allocate(&session, kBytesMax, 0);
-      if (!allocated.ok()) return allocated.error();
+      if (!allocated.ok()) return allocated.status();
       *memory = std::move(*allocated);
     }
     return {};
   }
 
   // Fills the input; `way`: which memory.
-  Error Prepare(const PlannedOp& op, const bench::InputName& name, std::uint64_t way) {
+  Status Prepare(const PlannedOp& op, const bench::InputName& name, std::uint64_t way) {
     bytes_ = op.count * SizeOf(op.reduction.dtype);
     copy_.resize(bytes_ + 8);
     bench::FillInput(op.reduction, name, copy_.data(), op.count);
@@ -121,14 +121,14 @@ class Place {
     }
     std::tie(in_, out_) = ways.at(way % ways.size());
     std::memcpy(in_.host(), copy_.data(), bytes_);
-    return in_.device != nullptr ? in_.device->Push(bytes_) : Error();
+    return in_.device != nullptr ? in_.device->Push(bytes_) : Status();
   }
 
   // Makes Intact and output see what there is now. REQUIRES: the operation is over.
-  Error Collect() {
+  Status Collect() {
     for (const Side& side : {in_, out_}) {
       if (side.device == nullptr) continue;
-      if (Error error = side.device->Pull(bytes_); !error.ok()) return error;
+      if (Status error = side.device->Pull(bytes_); !error.ok()) return error;
     }
     return {};
   }
@@ -167,8 +167,8 @@ class Membership {
   }
 
   // Runs until the membership ends and returns why; Ok if a signal asked it to leave.
-  Error Run() {
-    Error over = Allocate();
+  Status Run() {
+    Status over = Allocate();
     if (over.ok()) over = Share();
     while (over.ok() && !asked_to_leave) {
       over = Step();
@@ -181,9 +181,9 @@ class Membership {
   }
 
  private:
-  Error Allocate() {
+  Status Allocate() {
     for (Place& place : places_) {
-      if (Error error = place.Allocate(session_); !error.ok()) return error;
+      if (Status error = place.Allocate(session_); !error.ok()) return error;
     }
     return {};
   }
@@ -197,7 +197,7 @@ class Membership {
   }
 
   // The newest step and life of all; a group of newcomers only begins a life. Agreed failures are tried again by all.
-  Error Share() {
+  Status Share() {
     for (;;) {
       std::array<std::uint64_t, 2> state = {life_, step_};
       const auto shared = session_.AllReduce(state.data(), state.data(), state.size(), DType::kU64, ReduceOp::kMax);
@@ -208,16 +208,16 @@ class Membership {
         Know(shared.value());
         return {};
       }
-      if (IsEndOfMembership(shared.error().code())) return shared.error();
+      if (IsEndOfMembership(shared.status().code())) return shared.status();
     }
   }
 
-  Error Update() {
+  Status Update() {
     update_waits_ = false;
     const auto updated = session_.UpdateView();
     if (updated.ok()) Know(updated.value());
     if (updated.ok()) return Share();
-    return IsEndOfMembership(updated.error().code()) ? updated.error() : Error();
+    return IsEndOfMembership(updated.status().code()) ? updated.status() : Status();
   }
 
   // Whose ranks the session gives next.
@@ -238,20 +238,20 @@ class Membership {
             .world = session_.world_size()};
   }
 
-  Error Step() {
+  Status Step() {
     const std::vector<PlannedOp> ops = OpsOf(step_);
     std::vector<Work> works;
-    Error over;
+    Status over;
     for (std::uint32_t i = 0; i < ops.size() && over.ok(); ++i) {
       over = places_[i].Prepare(ops[i], {peer_, InputNumber(step_, i)}, dice_());
       if (!over.ok()) break;
       history_.Submit(peer_, SubmittedOf(ops[i], i), places_[i].input(), ops[i].count);
       auto work = Submit(ops[i], i);
       // A device may have had no pinned memory for once; a session may have ended for a lack of something else.
-      for (int tries = 0; tries < 10 && work.error().code() == Code::kResourceExhausted; ++tries) {
+      for (int tries = 0; tries < 10 && work.status().code() == Code::kResourceExhausted; ++tries) {
         work = Submit(ops[i], i);
       }
-      over = work.error();
+      over = work.status();
       if (!work.ok()) break;
       if (dice_() % 128 == 0) {
         history_.Cancel(peer_, SubmittedOf(ops[i], i));
@@ -261,7 +261,7 @@ class Membership {
     }
     // Operations before one that could not be submitted are awaited, too: they may have been committed.
     for (std::uint32_t i = 0; i < works.size(); ++i) {
-      const Error outcome = Finish(i, ops[i], &works[i]);
+      const Status outcome = Finish(i, ops[i], &works[i]);
       if (IsEndOfMembership(outcome.code())) over = outcome;
     }
     if (over.ok()) over = Move();
@@ -270,7 +270,7 @@ class Membership {
   }
 
   // Each third step one of the collectives of which ranks have different parts; their bytes are not compared.
-  Error Move() {
+  Status Move() {
     if (step_ % 3 != 0) return {};
     constexpr std::array kKinds = {OpKind::kBroadcast, OpKind::kReduce,     OpKind::kGather,
                                    OpKind::kScatter,   OpKind::kAllToAll,   OpKind::kBarrier,
@@ -293,10 +293,10 @@ class Membership {
                               .world = world};
     history_.Submit(peer_, submitted, input.data(), input_count);
     auto work = bench::StartCollective(session_, kind, {}, {input.data(), count, output.data(), output.size()}, {});
-    if (!work.ok()) return work.error();
+    if (!work.ok()) return work.status();
     const auto outcome = work->Wait();
     Record record = RecordOf({life_, step_, kIndex}, count * sizeof(float), outcome);
-    if (IsEndOfMembership(record.code)) return outcome.error();
+    if (IsEndOfMembership(record.code)) return outcome.status();
     history_.Outcome(peer_, submitted, outcome, output.data(), true);
     if (outcome.ok()) {
       record.wrong = bench::CountWrong({}, outcome->contributors, InputNumber(step_, kIndex),
@@ -306,11 +306,11 @@ class Membership {
     return {};
   }
 
-  Record RecordOf(const OpName& name, std::uint64_t bytes, const Expected<OpResult>& outcome) {
+  Record RecordOf(const OpName& name, std::uint64_t bytes, const Result<OpResult>& outcome) {
     Record record;
     record.kind = RecordKind::kOp;
     record.peer = peer_;
-    record.code = outcome.error().code();
+    record.code = outcome.status().code();
     record.name = name;
     record.bytes = bytes;
     if (!outcome.ok()) return record;
@@ -322,7 +322,7 @@ class Membership {
     return record;
   }
 
-  Expected<Work> Submit(const PlannedOp& op, std::uint32_t index) {
+  Result<Work> Submit(const PlannedOp& op, std::uint32_t index) {
     return session_.AllReduceAsync(
         places_[index].input_memory(), places_[index].output_memory(), op.count, op.reduction.dtype, op.reduction.op,
         {.channel = op.channel, .codec = op.reduction.codec, .algorithm = AlgorithmOf(index)});
@@ -335,14 +335,14 @@ class Membership {
     return static_cast<Algorithm>(turn);
   }
 
-  Error Finish(std::uint32_t index, const PlannedOp& op, Work* work) {
+  Status Finish(std::uint32_t index, const PlannedOp& op, Work* work) {
     // Half of what a device gets is read by copies that the default stream has before there is a result.
     const bool reads_ahead = places_[index].gives_to_device() && dice_() % 2 == 0;
     const bool has_read = reads_ahead && work->WaitOnStream(nullptr).ok() && places_[index].Collect().ok();
     const auto outcome = work->Wait();
     Record record = RecordOf({life_, step_, index}, op.count * SizeOf(op.reduction.dtype), outcome);
-    if (IsEndOfMembership(record.code)) return outcome.error();
-    if (Error error = has_read ? Error() : places_[index].Collect(); !error.ok()) return error;
+    if (IsEndOfMembership(record.code)) return outcome.status();
+    if (Status error = has_read ? Status() : places_[index].Collect(); !error.ok()) return error;
     record.intact = places_[index].Intact(record.code);
     history_.Outcome(peer_, SubmittedOf(op, index), outcome, places_[index].output(), record.intact);
     if (outcome.ok()) {
@@ -351,7 +351,7 @@ class Membership {
                                        places_[index].output(), op.count);
     }
     journal_.Write(record);
-    return outcome.error();
+    return outcome.status();
   }
 
   Session& session_;
@@ -373,14 +373,14 @@ int Run(const Options& options) {
   while (!asked_to_leave) {
     auto session = Session::Join(options.join);
     if (!session.ok()) {
-      if (const Error error = session.error(); std::exchange(said, error.code()) != error.code()) {
+      if (const Status error = session.status(); std::exchange(said, error.code()) != error.code()) {
         std::fprintf(stderr, "join: %s: %s\n", NameOf(error.code()), error.text().c_str());
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));  // its daemon may not be back yet
       continue;
     }
     said = Code::kOk;
-    Error over;
+    Status over;
     do {
       over = Membership(**session, journal, history, options.seed).Run();
       std::fprintf(stderr, "over: %s: %s\n", NameOf(over.code()), over.text().c_str());

@@ -74,12 +74,12 @@ void TrainerHistory::Submit(std::uint64_t peer, const Submitted& op, const void*
 
 void TrainerHistory::Cancel(std::uint64_t peer, const Submitted& op) const { Write("cancel", Named(peer, op)); }
 
-void TrainerHistory::Outcome(std::uint64_t peer, const Submitted& op, const Expected<OpResult>& outcome,
+void TrainerHistory::Outcome(std::uint64_t peer, const Submitted& op, const Result<OpResult>& outcome,
                              const void* output, bool intact) const {
   if (!writer_.on()) return;
   Object event = Named(peer, op);
-  event.Add("code", NameOf(outcome.error().code())).Add("intact", intact);
-  if (!outcome.ok()) return Write("outcome", event.Add("text", outcome.error().text()));
+  event.Add("code", NameOf(outcome.status().code())).Add("intact", intact);
+  if (!outcome.ok()) return Write("outcome", event.Add("text", outcome.status().text()));
   event.Add("epoch", outcome->epoch).Add("contributors", outcome->contributors);
   event.Add("world", std::uint64_t{outcome->world_size}).Add("update_waits", outcome->update_waits);
   event.Add("retries", std::uint64_t{outcome->retries}).Add("error_bound", double{outcome->error_bound});

@@ -37,7 +37,7 @@ class TrainerHistory {
   void Submit(std::uint64_t peer, const Submitted& op, const void* input, std::size_t input_count) const;
   void Cancel(std::uint64_t peer, const Submitted& op) const;
   // `output` has `count` elements and more, as the collective has it; `intact`: the input is unchanged.
-  void Outcome(std::uint64_t peer, const Submitted& op, const Expected<OpResult>& outcome, const void* output,
+  void Outcome(std::uint64_t peer, const Submitted& op, const Result<OpResult>& outcome, const void* output,
                bool intact) const;
 
  private:

@@ -17,7 +17,7 @@ Offer Of(Standing standing, std::uint64_t revision, std::uint64_t layout = 1) {
 
 std::uint64_t RevisionTaken(const std::vector<Offer>& offers, std::size_t rank = 0) {
   const auto giver = ChooseGiver(offers, rank);
-  EXPECT_TRUE(giver.ok()) << giver.error().text();
+  EXPECT_TRUE(giver.ok()) << giver.status().text();
   return giver.ok() ? offers[giver.value()].revision : 0;
 }
 

@@ -70,13 +70,13 @@ class DeviceTest : public ::testing::Test {
   }
 
   static TestDevice& device() { return TestDevice::Get(); }
-  Expected<OpResult> Reduce(const void* input, void* output, std::size_t bytes, TestStream* stream = nullptr) {
+  Result<OpResult> Reduce(const void* input, void* output, std::size_t bytes, TestStream* stream = nullptr) {
     OpOptions options;
     if (stream != nullptr) options.stream = stream->handle();
     return session_->AllReduce(input, output, bytes, DType::kU8, ReduceOp::kSum, options);
   }
-  Expected<Work> Start(const void* input, void* output, std::size_t bytes, TestStream* stream = nullptr,
-                       std::uint32_t channel = 0) {
+  Result<Work> Start(const void* input, void* output, std::size_t bytes, TestStream* stream = nullptr,
+                     std::uint32_t channel = 0) {
     OpOptions options{.channel = channel};
     if (stream != nullptr) options.stream = stream->handle();
     return session_->AllReduceAsync(input, output, bytes, DType::kU8, ReduceOp::kSum, options);
@@ -89,7 +89,7 @@ class DeviceTest : public ::testing::Test {
   // Waits until the result is on its way to the device.
   static void AwaitCopying(Work& work) {
     for (std::string reported; reported.find("being copied") == std::string::npos;) {
-      const Error error = work.Wait(Milliseconds(0)).error();
+      const Status error = work.Wait(Milliseconds(0)).status();
       ASSERT_EQ(error.code(), Code::kTimeout) << error.text();
       reported = error.text();
     }
@@ -98,7 +98,7 @@ class DeviceTest : public ::testing::Test {
   void ExpectHostWorks() {
     std::uint8_t value = 1;
     const auto result = Reduce(&value, &value, 1);
-    EXPECT_TRUE(result.ok()) << result.error().text();
+    EXPECT_TRUE(result.ok()) << result.status().text();
     EXPECT_EQ(value, 2);
   }
 

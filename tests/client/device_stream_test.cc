@@ -25,7 +25,7 @@ TEST_F(DeviceStreamTest, InputIsReadAfterWhatTheStreamHolds) {
     std::iota(memory.begin(), memory.end(), std::uint8_t{50});
   });
   auto work = Start(memory.data(), memory.data(), 1000, &stream);  // does not wait for the stream
-  ASSERT_TRUE(work.ok()) << work.error().text();
+  ASSERT_TRUE(work.ok()) << work.status().text();
   ASSERT_TRUE(daemon_.WaitUntil([](const auto& seen) { return seen.submits.size() == 1; }));
   EXPECT_FALSE(work->Test());
   go.set_value();
@@ -63,7 +63,7 @@ TEST_F(DeviceStreamTest, ChainOfOperationsOnOneStreamNeedsNoHost) {
   const Memory memory(1000);
   for (int i = 0; i < kLength; ++i) {
     auto work = Start(memory.data(), memory.data(), 1000, &stream);
-    ASSERT_TRUE(work.ok()) << work.error().text();
+    ASSERT_TRUE(work.ok()) << work.status().text();
     ASSERT_TRUE(work->WaitOnStream(stream.handle()).ok());  // and the Work is destroyed
   }
   stream.Synchronize();
@@ -128,9 +128,10 @@ TEST_F(DeviceStreamTest, ResultReachesAStreamWhoseWaiterHasTheDriver) {
   inputs.Enqueue([gone = go.get_future().share()] { gone.wait(); });
   auto first = Start(before.data(), before.data(), kLarge, &inputs, 1);
   auto work = Start(memory.data(), memory.data(), kLarge, &inputs);
-  ASSERT_TRUE(work.ok()) << work.error().text();
+  ASSERT_TRUE(work.ok()) << work.status().text();
   auto waiter = std::async(std::launch::async, [&] {
-    const Error error = work->WaitOnStream(stream.handle());  // not before both inputs are read, which needs the driver
+    const Status error =
+        work->WaitOnStream(stream.handle());  // not before both inputs are read, which needs the driver
     held.set_value();
     device().SynchronizeInDriver(&stream);
     return error;
@@ -208,7 +209,7 @@ TEST_F(DeviceStreamTest, CopyThatIsKeptOutOfTheDriverIsNotGivenUp) {
   ASSERT_TRUE(daemon_.WaitUntil([](const auto& seen) { return seen.progress.size() == 2; }));
   auto waiter = std::async(std::launch::async, [&] { device().SynchronizeInDriver(&stream); });
   while (!device().IsDriverKept()) continue;
-  EXPECT_EQ(work->Wait(Milliseconds(2500)).error().code(), Code::kTimeout);
+  EXPECT_EQ(work->Wait(Milliseconds(2500)).status().code(), Code::kTimeout);
   daemon_.CompleteHeld();
   device().SetFaults({});  // how long it then takes is the machine's affair
   waiter.get();
@@ -225,9 +226,9 @@ TEST_F(DeviceStreamTest, CopyThatIsRefusedWhenTheResultIsThereEndsTheSession) {
   device().SetFaults({.refuse_one_in = 1});
   daemon_.CompleteHeld();
   stream.Synchronize();
-  EXPECT_EQ(work->Wait().error().code(), Code::kDeviceFailed);
+  EXPECT_EQ(work->Wait().status().code(), Code::kDeviceFailed);
   EXPECT_EQ(memory.Copy(), Pattern(1000, 3));
-  EXPECT_EQ(session_->UpdateView().error().code(), Code::kDeviceFailed);
+  EXPECT_EQ(session_->UpdateView().status().code(), Code::kDeviceFailed);
 }
 
 // A Wait that gave up has begun to copy; so the stream has nothing of its own to copy.
@@ -253,7 +254,7 @@ TEST_F(DeviceStreamTest, FailedOperationReleasesTheStreamWithTheOutputAsItWas) {
   daemon_.FailHeld(Code::kWorldTooSmall, "too few");
   stream.Synchronize();
   EXPECT_EQ(memory.Copy(), Pattern(1000, 3));
-  EXPECT_EQ(work->Wait().error().code(), Code::kWorldTooSmall);
+  EXPECT_EQ(work->Wait().status().code(), Code::kWorldTooSmall);
 }
 
 // A second stream's commands wait for the driver, which a thread keeps that waits for the first.
@@ -272,7 +273,7 @@ TEST_F(DeviceStreamTest, FailedOperationReleasesTheStreamWhileAnotherIsAdded) {
   waiter.get();
   EXPECT_TRUE(added.get().ok());
   second.Synchronize();
-  EXPECT_EQ(work->Wait().error().code(), Code::kWorldTooSmall);
+  EXPECT_EQ(work->Wait().status().code(), Code::kWorldTooSmall);
 }
 
 TEST_F(DeviceStreamTest, LostDaemonReleasesTheStream) {
@@ -283,7 +284,7 @@ TEST_F(DeviceStreamTest, LostDaemonReleasesTheStream) {
   ASSERT_TRUE(work->WaitOnStream(stream.handle()).ok());
   daemon_.Die();
   stream.Synchronize();
-  EXPECT_EQ(work->Wait().error().code(), Code::kDaemonLost);
+  EXPECT_EQ(work->Wait().status().code(), Code::kDaemonLost);
 }
 
 TEST_F(DeviceStreamTest, DestroyedSessionReleasesTheStream) {
@@ -341,7 +342,7 @@ TEST_F(DeviceStreamTest, WaitAnyIsWokenByACopyThatEnds) {
   auto any = std::async(std::launch::async, [&] { return Work::WaitAny({&*work}); });
   daemon_.CompleteHeld();
   const auto index = any.get();
-  ASSERT_TRUE(index.ok()) << index.error().text();
+  ASSERT_TRUE(index.ok()) << index.status().text();
   EXPECT_TRUE(work->Wait(Milliseconds(0)).ok());
 }
 
@@ -355,10 +356,10 @@ TEST_F(DeviceStreamTest, WaitAnyWaitsForAResultOnItsWayThoughTheSessionHasEnded)
   device().SetFaults({.hang_one_in = 1});
   daemon_.CompleteHeld();
   ASSERT_TRUE(session_->Leave().ok());
-  EXPECT_EQ(Work::WaitAny({&*work}, Milliseconds(0)).error().code(), Code::kTimeout);
+  EXPECT_EQ(Work::WaitAny({&*work}, Milliseconds(0)).status().code(), Code::kTimeout);
   device().Reset();
   const auto first = Work::WaitAny({&*work});
-  EXPECT_TRUE(first.ok()) << first.error().text();
+  EXPECT_TRUE(first.ok()) << first.status().text();
   EXPECT_TRUE(work->Wait().ok());
   EXPECT_EQ(memory.begin()[0], 4);
 }
@@ -378,7 +379,7 @@ TEST_F(DeviceStreamTest, HungCopyIsGivenUpWhileTheSessionWaitsForOthers) {
   device().SetFaults({.hang_one_in = 1});
   ASSERT_TRUE(work->WaitOnStream(stream.handle()).ok());
   device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
-  EXPECT_EQ(work->Wait().error().code(), Code::kDeviceFailed);
+  EXPECT_EQ(work->Wait().status().code(), Code::kDeviceFailed);
   other.Synchronize();  // the session has ended with it
   device().Reset();
   stream.Synchronize();
@@ -390,11 +391,11 @@ TEST_F(DeviceStreamTest, UpdateViewWaitsForWhatStreamsWaitFor) {
   const Memory memory(kLarge);
   ASSERT_TRUE(Start(memory.data(), memory.data(), kLarge, &stream)->WaitOnStream(stream.handle()).ok());
   ASSERT_TRUE(IsStaged(kLarge));
-  EXPECT_EQ(session_->UpdateView(Milliseconds(1)).error().code(), Code::kTimeout);
+  EXPECT_EQ(session_->UpdateView(Milliseconds(1)).status().code(), Code::kTimeout);
   daemon_.SetHolds(false);
   daemon_.CompleteHeld();
   const auto updated = session_->UpdateView();
-  EXPECT_TRUE(updated.ok()) << updated.error().text();
+  EXPECT_TRUE(updated.ok()) << updated.status().text();
   EXPECT_TRUE(memory.Copy() == Pattern(kLarge, 4));
 }
 
@@ -406,8 +407,8 @@ TEST_F(DeviceStreamTest, WaitAnyNamesAHungCopyAndWaitGivesItUp) {
   AwaitCopying(*work);
   device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
   const auto index = Work::WaitAny({&*work});
-  ASSERT_TRUE(index.ok()) << index.error().text();
-  EXPECT_EQ(work->Wait().error().code(), Code::kDeviceFailed);
+  ASSERT_TRUE(index.ok()) << index.status().text();
+  EXPECT_EQ(work->Wait().status().code(), Code::kDeviceFailed);
   device().Reset();
 }
 
@@ -420,7 +421,7 @@ TEST_F(DeviceStreamTest, UpdateViewGivesUpAHungCopyOfADestroyedWork) {
     AwaitCopying(*work);
   }
   device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
-  EXPECT_EQ(session_->UpdateView().error().code(), Code::kDeviceFailed);
+  EXPECT_EQ(session_->UpdateView().status().code(), Code::kDeviceFailed);
   device().Reset();
 }
 
@@ -434,12 +435,12 @@ TEST_F(DeviceStreamTest, UpdateViewWaitsForCopiesOfTheMembershipBefore) {
   AwaitCopying(*work);
   daemon_.Die();
   std::uint8_t value = 1;
-  EXPECT_EQ(Reduce(&value, &value, 1).error().code(), Code::kRejoined);
+  EXPECT_EQ(Reduce(&value, &value, 1).status().code(), Code::kRejoined);
   work.reset();
-  EXPECT_EQ(session_->UpdateView(Milliseconds(1)).error().code(), Code::kTimeout);
+  EXPECT_EQ(session_->UpdateView(Milliseconds(1)).status().code(), Code::kTimeout);
   device().Reset();
   const auto updated = session_->UpdateView();
-  EXPECT_TRUE(updated.ok()) << updated.error().text();
+  EXPECT_TRUE(updated.ok()) << updated.status().text();
 }
 
 TEST_F(DeviceStreamTest, RejoinIsReportedByWaitOnStreamOnce) {
@@ -451,7 +452,7 @@ TEST_F(DeviceStreamTest, RejoinIsReportedByWaitOnStreamOnce) {
   auto other = Start(memory.data(), memory.data(), 1000, &stream, 1);
   ASSERT_TRUE(other->WaitOnStream(stream.handle()).ok());
   daemon_.Die();
-  EXPECT_EQ(other->Wait().error().code(), Code::kRejoined);
+  EXPECT_EQ(other->Wait().status().code(), Code::kRejoined);
   EXPECT_EQ(work->WaitOnStream(stream.handle()).code(), Code::kRejoined);
   stream.Synchronize();
   daemon_.SetHolds(false);

@@ -21,7 +21,7 @@ TEST_F(DeviceTest, LargeInputIsStagedInSlicesAndTheResultCopiedBack) {
   const Memory input(kLarge);
   const Memory output(kLarge, 0);
   const auto result = Reduce(input.data(), output.data(), kLarge);
-  ASSERT_TRUE(result.ok()) << result.error().text();
+  ASSERT_TRUE(result.ok()) << result.status().text();
   EXPECT_TRUE(output.Copy() == Pattern(kLarge, 4));
   EXPECT_TRUE(input.Copy() == Pattern(kLarge, 3));
   const auto seen = daemon_.Look();
@@ -64,7 +64,7 @@ TEST_F(DeviceTest, OtherCollectivesOnDeviceMemory) {
   daemon_.SetWorld(2, 1, 2);
   const Memory part(1000, 0);
   const auto scattered = session_->ReduceScatter(input.data(), part.data(), 1000, DType::kU8, ReduceOp::kSum);
-  ASSERT_TRUE(scattered.ok()) << scattered.error().text();
+  ASSERT_TRUE(scattered.ok()) << scattered.status().text();
   auto expected = Pattern(1000, 0);
   for (std::size_t i = 500; i < 1000; ++i) expected[i] = static_cast<std::uint8_t>(4 + i);
   EXPECT_EQ(part.Copy(), expected);
@@ -73,8 +73,8 @@ TEST_F(DeviceTest, OtherCollectivesOnDeviceMemory) {
 TEST_F(DeviceTest, MemoryThatEndsTooSoonIsRefused) {
   const Memory memory(1000);
   const auto result = Reduce(memory.data(), memory.data(), 1001);
-  EXPECT_EQ(result.error().code(), Code::kInvalidArgument);
-  EXPECT_NE(result.error().text().find("ends after 1000"), std::string::npos) << result.error().text();
+  EXPECT_EQ(result.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(result.status().text().find("ends after 1000"), std::string::npos) << result.status().text();
   EXPECT_TRUE(daemon_.Look().submits.empty());
 }
 
@@ -82,8 +82,8 @@ TEST_F(DeviceTest, WithoutPinnedMemoryNothingIsSubmitted) {
   device().SetFaults({.no_memory_one_in = 1});
   const Memory memory(1000);
   const auto result = Reduce(memory.data(), memory.data(), 1000);
-  EXPECT_EQ(result.error().code(), Code::kResourceExhausted);
-  EXPECT_NE(result.error().text().find("nothing was submitted"), std::string::npos) << result.error().text();
+  EXPECT_EQ(result.status().code(), Code::kResourceExhausted);
+  EXPECT_NE(result.status().text().find("nothing was submitted"), std::string::npos) << result.status().text();
   EXPECT_TRUE(daemon_.Look().submits.empty());
   device().Reset();
   EXPECT_TRUE(Reduce(memory.data(), memory.data(), 1000).ok());
@@ -95,10 +95,10 @@ TEST_F(DeviceTest, InputThatDoesNotArriveCancelsItsOperation) {
   for (const Faults& faults : {Faults{.refuse_one_in = 1}, Faults{.fail_one_in = 1}}) {
     device().SetFaults(faults);
     auto work = Start(memory.data(), memory.data(), kLarge);
-    ASSERT_TRUE(work.ok()) << work.error().text();
+    ASSERT_TRUE(work.ok()) << work.status().text();
     const auto result = work->Wait();
-    EXPECT_EQ(result.error().code(), Code::kDeviceFailed);
-    EXPECT_NE(result.error().text().find("injected"), std::string::npos) << result.error().text();
+    EXPECT_EQ(result.status().code(), Code::kDeviceFailed);
+    EXPECT_NE(result.status().text().find("injected"), std::string::npos) << result.status().text();
     EXPECT_TRUE(memory.Copy() == Pattern(kLarge, 3));
     ExpectHostWorks();
   }
@@ -113,10 +113,10 @@ TEST_F(DeviceTest, ResultThatDoesNotReachTheDeviceEndsThisRanksSession) {
   device().Lose();
   daemon_.CompleteHeld();
   const auto result = work->Wait();
-  EXPECT_EQ(result.error().code(), Code::kDeviceFailed);
+  EXPECT_EQ(result.status().code(), Code::kDeviceFailed);
   EXPECT_TRUE(daemon_.Look().cancels.empty());
   // The others go on with a result that this rank has not.
-  EXPECT_EQ(Start(memory.data(), memory.data(), 1).error().code(), Code::kDeviceFailed);
+  EXPECT_EQ(Start(memory.data(), memory.data(), 1).status().code(), Code::kDeviceFailed);
   EXPECT_EQ(session_->Leave().code(), Code::kDeviceFailed);
   EXPECT_TRUE(daemon_.WaitUntil([](const auto& seen) { return seen.disconnects == 1; }));
 }
@@ -132,10 +132,10 @@ TEST_F(DeviceTest, HungCopyOfTheResultIsGivenUp) {
   ASSERT_TRUE(IsStaged(1000));
   device().SetFaults({.hang_one_in = 1});
   daemon_.CompleteHeld();
-  EXPECT_EQ(work->Wait(Milliseconds(0)).error().code(), Code::kTimeout);
+  EXPECT_EQ(work->Wait(Milliseconds(0)).status().code(), Code::kTimeout);
   device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
-  EXPECT_EQ(work->Wait().error().code(), Code::kDeviceFailed);
-  EXPECT_EQ(other->Wait().error().code(), Code::kDeviceFailed);
+  EXPECT_EQ(work->Wait().status().code(), Code::kDeviceFailed);
+  EXPECT_EQ(other->Wait().status().code(), Code::kDeviceFailed);
   EXPECT_EQ(session_->Leave().code(), Code::kDeviceFailed);
   device().Reset();  // what was given up goes on, into memory that is still there
   stream.Synchronize();
@@ -161,7 +161,7 @@ TEST_F(DeviceTest, FreedSlotIsNotTouchedByALateCopy) {
   auto late = Start(memory.data(), memory.data(), kLarge);
   ASSERT_TRUE(daemon_.WaitUntil([](const auto& seen) { return seen.submits.size() == 1; }));
   daemon_.FailHeld(Code::kWorldTooSmall, "too few");
-  EXPECT_EQ(late->Wait().error().code(), Code::kWorldTooSmall);
+  EXPECT_EQ(late->Wait().status().code(), Code::kWorldTooSmall);
   std::vector<Work> later;  // one of them has the slot
   std::vector<std::uint8_t> host(kLarge);
   for (std::uint32_t i = 0; i < 256; ++i) later.push_back(std::move(Start(host.data(), host.data(), 1).value()));
@@ -190,7 +190,7 @@ TEST_F(DeviceTest, UpdateViewWaitsForCopies) {
     device().SetFaults({.hang_one_in = 1});
     AwaitCopying(*work);
   }
-  EXPECT_EQ(session_->UpdateView(Milliseconds(1)).error().code(), Code::kTimeout);
+  EXPECT_EQ(session_->UpdateView(Milliseconds(1)).status().code(), Code::kTimeout);
   device().Reset();
   ASSERT_TRUE(session_->UpdateView().ok());
   EXPECT_TRUE(memory.Copy() == Pattern(kLarge, 4));
@@ -202,7 +202,7 @@ TEST_F(DeviceTest, ForkedChildReducesHostMemoryOfItsOwn) {
   auto work = Start(memory.data(), memory.data(), 1000);
   const pid_t child = ::fork();
   if (child == 0) {
-    work = Error(Code::kLeft, "");  // destroys the parent's Work
+    work = Status(Code::kLeft, "");  // destroys the parent's Work
     ::_exit(0);
   }
   int status = -1;

@@ -33,7 +33,7 @@ class InterruptTest : public ::testing::Test {
 
   std::unique_ptr<Session> Joined() {
     auto session = Session::Join(options_);
-    EXPECT_TRUE(session.ok()) << session.error().text();
+    EXPECT_TRUE(session.ok()) << session.status().text();
     return session.ok() ? std::move(session.value()) : nullptr;
   }
 
@@ -42,7 +42,7 @@ class InterruptTest : public ::testing::Test {
     EXPECT_TRUE(daemon_.WaitUntil([count](const FakeDaemon::Seen& seen) { return seen.submits.size() == count; }));
   }
 
-  static Expected<Work> Submit(Session& session, std::uint8_t* value) {
+  static Result<Work> Submit(Session& session, std::uint8_t* value) {
     return session.AllReduceAsync(value, value, 1, DType::kU8, ReduceOp::kSum);
   }
 
@@ -60,14 +60,14 @@ TEST_F(InterruptTest, HandlerOfASignalEndsTheWaitAndTheOperationGoesOn) {
   }, before{};
   action.sa_handler = [](int) { signal_came = true; };
   ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
-  Expected<OpResult> result = Error(Code::kOk, "");
+  Result<OpResult> result = OpResult();
   const int asked_before = asked_;
   std::thread waiter([&] { result = work->Wait(); });
   while (asked_ == asked_before) std::this_thread::yield();  // it waits; ThreadSanitizer may drop a signal before
   pthread_kill(waiter.native_handle(), SIGUSR1);
   waiter.join();
   sigaction(SIGUSR1, &before, nullptr);
-  EXPECT_EQ(result.error().code(), Code::kInterrupted);
+  EXPECT_EQ(result.status().code(), Code::kInterrupted);
   signal_came = false;
   AwaitSubmits(1);
   daemon_.CompleteHeld();
@@ -80,15 +80,15 @@ TEST_F(InterruptTest, EachThreadThatWaitsIsAsked) {
   std::uint8_t values[2] = {1, 1};
   auto first = Submit(*session, &values[0]);
   auto second = Submit(*session, &values[1]);
-  Expected<OpResult> results[2] = {Error(Code::kOk, ""), Error(Code::kOk, "")};
+  Result<OpResult> results[2] = {OpResult(), OpResult()};
   std::thread leader([&] { results[0] = first->Wait(); });
   std::thread follower([&] { results[1] = second->Wait(); });
   interrupt_ = true;
   leader.join();
   follower.join();
-  EXPECT_EQ(results[0].error().code(), Code::kInterrupted);
-  EXPECT_EQ(results[1].error().code(), Code::kInterrupted);
-  EXPECT_EQ(session->UpdateView().error().code(), Code::kInvalidArgument) << "both are in flight still";
+  EXPECT_EQ(results[0].status().code(), Code::kInterrupted);
+  EXPECT_EQ(results[1].status().code(), Code::kInterrupted);
+  EXPECT_EQ(session->UpdateView().status().code(), Code::kInvalidArgument) << "both are in flight still";
 }
 
 // Doorbells of others' operations wake it up again and again.
@@ -103,7 +103,7 @@ TEST_F(InterruptTest, WaitAmongBusyThreadsIsAsked) {
     while (!stop) (void)session->AllReduce(&values[1], &values[1], 1, DType::kU8, ReduceOp::kSum);
   });
   interrupt_ = true;
-  EXPECT_EQ(held->Wait().error().code(), Code::kInterrupted);
+  EXPECT_EQ(held->Wait().status().code(), Code::kInterrupted);
   stop = true;
   busy.join();
 }
@@ -120,13 +120,13 @@ TEST(DeadlineTest, NeverLeavesAnyTimeAsItIs) {
 TEST_F(InterruptTest, JoinThatWaitsForOthersEnds) {
   daemon_.SetJoin(Code::kOk, false);
   interrupt_ = true;
-  EXPECT_EQ(Session::Join(options_).error().code(), Code::kInterrupted);
+  EXPECT_EQ(Session::Join(options_).status().code(), Code::kInterrupted);
 }
 
 TEST_F(InterruptTest, UpdateViewIsTakenUpAgain) {
   auto session = Joined();
   interrupt_ = true;
-  EXPECT_EQ(session->UpdateView().error().code(), Code::kInterrupted);
+  EXPECT_EQ(session->UpdateView().status().code(), Code::kInterrupted);
   interrupt_ = false;
   AwaitSubmits(1);
   daemon_.CompleteHeld();
@@ -140,11 +140,11 @@ TEST_F(InterruptTest, SubmissionWhileTheSessionRejoinsEnds) {
   auto work = Submit(*session, &value);
   daemon_.GoAway();
   interrupt_ = true;
-  EXPECT_EQ(work->Wait().error().code(), Code::kInterrupted);
-  EXPECT_EQ(Submit(*session, &value).error().code(), Code::kInterrupted);
+  EXPECT_EQ(work->Wait().status().code(), Code::kInterrupted);
+  EXPECT_EQ(Submit(*session, &value).status().code(), Code::kInterrupted);
   interrupt_ = false;
   daemon_.ComeBack();
-  EXPECT_EQ(work->Wait().error().code(), Code::kRejoined);
+  EXPECT_EQ(work->Wait().status().code(), Code::kRejoined);
 }
 
 TEST_F(InterruptTest, WaitAnyNamesTheFirstThatIsDone) {
@@ -156,12 +156,12 @@ TEST_F(InterruptTest, WaitAnyNamesTheFirstThatIsDone) {
   auto done = Submit(*session, &values[1]);
   auto later = Submit(*session, &values[2]);
   const auto first = Work::WaitAny({&*held, &*done, &*later});
-  ASSERT_TRUE(first.ok()) << first.error().text();
+  ASSERT_TRUE(first.ok()) << first.status().text();
   EXPECT_EQ(*first, 1u);
   EXPECT_TRUE(done->Wait().ok());
-  EXPECT_EQ(Work::WaitAny({&*held}, Milliseconds(0)).error().code(), Code::kTimeout);
+  EXPECT_EQ(Work::WaitAny({&*held}, Milliseconds(0)).status().code(), Code::kTimeout);
   interrupt_ = true;
-  EXPECT_EQ(Work::WaitAny({&*held}).error().code(), Code::kInterrupted);
+  EXPECT_EQ(Work::WaitAny({&*held}).status().code(), Code::kInterrupted);
 }
 
 TEST_F(InterruptTest, WaitAnyTellsTheEndOfAMembership) {
@@ -171,8 +171,8 @@ TEST_F(InterruptTest, WaitAnyTellsTheEndOfAMembership) {
   auto other = Submit(*session, &values[1]);
   daemon_.Die();
   const auto first = Work::WaitAny({&*one, &*other});
-  ASSERT_TRUE(first.ok()) << first.error().text();
-  EXPECT_EQ(one->Wait().error().code(), Code::kRejoined);
+  ASSERT_TRUE(first.ok()) << first.status().text();
+  EXPECT_EQ(one->Wait().status().code(), Code::kRejoined);
   EXPECT_EQ(*Work::WaitAny({&*other, &*one}), 0u);
 }
 
@@ -185,10 +185,10 @@ TEST_F(InterruptTest, WaitAnyRefusesWhatItCannotWaitFor) {
   auto one = Submit(*session, &values[0]);
   auto other = Submit(*another, &values[1]);
   Work empty;
-  EXPECT_EQ(Work::WaitAny({&*one, &*other}).error().code(), Code::kInvalidArgument);
-  EXPECT_EQ(Work::WaitAny({}).error().code(), Code::kInvalidArgument);
-  EXPECT_EQ(Work::WaitAny({&*one, &empty}).error().code(), Code::kInvalidArgument);
-  EXPECT_EQ(Work::WaitAny({nullptr}).error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(Work::WaitAny({&*one, &*other}).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(Work::WaitAny({}).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(Work::WaitAny({&*one, &empty}).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(Work::WaitAny({nullptr}).status().code(), Code::kInvalidArgument);
 }
 
 }  // namespace

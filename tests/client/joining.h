@@ -26,7 +26,7 @@ inline JoinOptions OptionsFor(const FakeDaemon& daemon) {
 // Null, and a failure of the test, if it cannot.
 inline std::unique_ptr<Session> MustJoin(const JoinOptions& options) {
   auto session = Session::Join(options);
-  EXPECT_TRUE(session.ok()) << session.error().text();
+  EXPECT_TRUE(session.ok()) << session.status().text();
   return session.ok() ? std::move(session.value()) : nullptr;
 }
 

@@ -26,7 +26,7 @@ class OperationTest : public ::testing::Test {
     ASSERT_NE(session_, nullptr);
   }
 
-  Expected<Work> SubmitBytes(const void* input, void* output, std::size_t bytes, std::uint32_t channel = 0) {
+  Result<Work> SubmitBytes(const void* input, void* output, std::size_t bytes, std::uint32_t channel = 0) {
     return session_->AllReduceAsync(input, output, bytes, DType::kU8, ReduceOp::kSum, {.channel = channel});
   }
 
@@ -49,7 +49,7 @@ TEST_F(OperationTest, SmallArbitraryMemoryIsCopiedBeforeSubmission) {
   const auto input = Pattern(1000);
   std::vector<std::uint8_t> output(1000);
   const auto result = session_->AllReduce(input.data(), output.data(), 1000, DType::kU8, ReduceOp::kSum);
-  ASSERT_TRUE(result.ok()) << result.error().text();
+  ASSERT_TRUE(result.ok()) << result.status().text();
   EXPECT_EQ(output, PlusOne(input));
   EXPECT_EQ(daemon_.Look().submits.at(0).staged, 0u);
   EXPECT_EQ(input, Pattern(1000));
@@ -60,7 +60,7 @@ TEST_F(OperationTest, LargeArbitraryMemoryIsStagedInPieces) {
   const auto input = Pattern(bytes);
   std::vector<std::uint8_t> output(bytes);
   const auto result = session_->AllReduce(input.data(), output.data(), bytes, DType::kU8, ReduceOp::kSum);
-  ASSERT_TRUE(result.ok()) << result.error().text();
+  ASSERT_TRUE(result.ok()) << result.status().text();
   EXPECT_TRUE(output == PlusOne(input));
   ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.progress.size() == 3; }));
   EXPECT_EQ(daemon_.Look().submits.at(0).staged, 1u);
@@ -73,7 +73,7 @@ TEST_F(OperationTest, BuffersAreUsedWithoutACopy) {
   ASSERT_TRUE(input.ok() && output.ok());
   std::memset(input->data(), 7, 4096);
   auto work = SubmitBytes(input->as<std::uint8_t>() + 256, output->as<std::uint8_t>() + 512, 1024);
-  ASSERT_TRUE(work.ok()) << work.error().text();
+  ASSERT_TRUE(work.ok()) << work.status().text();
   ASSERT_TRUE(work->Wait().ok());
   EXPECT_EQ(output->as<std::uint8_t>()[512], 8);
   EXPECT_EQ(output->as<std::uint8_t>()[512 + 1023], 8);
@@ -139,8 +139,8 @@ TEST_F(OperationTest, ErrorLeavesTheOutputUntouched) {
   ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 1; }));
   daemon_.FailHeld(Code::kMismatch, "rank 0: count 5, rank 1: count 6");
   const auto result = work->Wait();
-  EXPECT_EQ(result.error().code(), Code::kMismatch);
-  EXPECT_EQ(result.error().text(), "rank 0: count 5, rank 1: count 6");
+  EXPECT_EQ(result.status().code(), Code::kMismatch);
+  EXPECT_EQ(result.status().text(), "rank 0: count 5, rank 1: count 6");
   EXPECT_EQ(values, Pattern(100));
 }
 
@@ -149,8 +149,8 @@ TEST_F(OperationTest, TimeoutIsLocalAndTheOperationGoesOn) {
   std::uint8_t value = 1;
   auto work = SubmitBytes(&value, &value, 1);
   EXPECT_FALSE(work->Test());
-  EXPECT_EQ(work->Wait(Milliseconds(20)).error().code(), Code::kTimeout);
-  EXPECT_EQ(work->Wait(Milliseconds(0)).error().code(), Code::kTimeout);
+  EXPECT_EQ(work->Wait(Milliseconds(20)).status().code(), Code::kTimeout);
+  EXPECT_EQ(work->Wait(Milliseconds(0)).status().code(), Code::kTimeout);
   ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 1; }));
   daemon_.CompleteHeld();
   EXPECT_TRUE(work->Wait().ok());
@@ -162,7 +162,7 @@ TEST_F(OperationTest, CancelIsARequestWithAnAgreedOutcome) {
   std::uint8_t value = 1;
   auto work = SubmitBytes(&value, &value, 1);
   ASSERT_TRUE(work->Cancel().ok());
-  EXPECT_EQ(work->Wait().error().code(), Code::kCancelled);
+  EXPECT_EQ(work->Wait().status().code(), Code::kCancelled);
   EXPECT_EQ(value, 1);
 }
 
@@ -174,7 +174,7 @@ TEST_F(OperationTest, DaemonDeathDuringWaitIsReportedAtOnceToEveryWaiter) {
   for (std::uint32_t channel = 0; channel < 4; ++channel) {
     waiters.emplace_back([&, channel] {
       auto work = SubmitBytes(values.data() + 16 * channel, values.data() + 16 * channel, 16, channel);
-      if (work.ok() && work->Wait().error().code() == Code::kDaemonLost) ++lost;
+      if (work.ok() && work->Wait().status().code() == Code::kDaemonLost) ++lost;
     });
   }
   ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 4; }));
@@ -199,7 +199,7 @@ TEST_F(OperationTest, EndedReachesWaiters) {
   std::uint8_t value = 1;
   auto work = SubmitBytes(&value, &value, 1);
   daemon_.SendEnded(Code::kShuttingDown, "the daemon stops");
-  EXPECT_EQ(work->Wait().error().code(), Code::kShuttingDown);
+  EXPECT_EQ(work->Wait().status().code(), Code::kShuttingDown);
   EXPECT_TRUE(work->Test());
 }
 
@@ -207,7 +207,7 @@ TEST_F(OperationTest, DestroyedSessionReleasesItsWaiters) {
   daemon_.SetHolds(true);
   std::uint8_t value = 1;
   auto work = SubmitBytes(&value, &value, 1);
-  std::thread waiter([&] { EXPECT_EQ(work->Wait().error().code(), Code::kLeft); });
+  std::thread waiter([&] { EXPECT_EQ(work->Wait().status().code(), Code::kLeft); });
   session_.reset();
   waiter.join();
 }
@@ -218,11 +218,11 @@ TEST_F(OperationTest, SlotsAreBoundedAndComeBack) {
   std::vector<Work> works;
   for (std::uint32_t i = 0; i < abi::kSlotCount; ++i) {
     auto work = SubmitBytes(&values[i], &values[i], 1);
-    ASSERT_TRUE(work.ok()) << i << ": " << work.error().text();
+    ASSERT_TRUE(work.ok()) << i << ": " << work.status().text();
     works.push_back(std::move(work.value()));
   }
   std::uint8_t more = 0;
-  EXPECT_EQ(SubmitBytes(&more, &more, 1).error().code(), Code::kResourceExhausted);
+  EXPECT_EQ(SubmitBytes(&more, &more, 1).status().code(), Code::kResourceExhausted);
   const auto all_came = [](const FakeDaemon::Seen& seen) { return seen.submits.size() == abi::kSlotCount; };
   ASSERT_TRUE(daemon_.WaitUntil(all_came));
   daemon_.SetHolds(false);
@@ -236,8 +236,8 @@ TEST_F(OperationTest, DetachedOperationsKeepTheirSlotsUntilDone) {
   daemon_.SetHolds(true);
   std::vector<std::uint8_t> values(abi::kSlotCount);
   for (std::uint32_t i = 0; i < abi::kSlotCount; ++i) ASSERT_TRUE(SubmitBytes(&values[i], &values[i], 1).ok());
-  EXPECT_EQ(SubmitBytes(values.data(), values.data(), 1).error().code(), Code::kResourceExhausted);
-  EXPECT_EQ(session_->UpdateView(Milliseconds(1)).error().code(), Code::kTimeout);
+  EXPECT_EQ(SubmitBytes(values.data(), values.data(), 1).status().code(), Code::kResourceExhausted);
+  EXPECT_EQ(session_->UpdateView(Milliseconds(1)).status().code(), Code::kTimeout);
   const auto all_came = [](const FakeDaemon::Seen& seen) { return seen.submits.size() == abi::kSlotCount; };
   ASSERT_TRUE(daemon_.WaitUntil(all_came));
   daemon_.CompleteHeld();
@@ -267,9 +267,9 @@ TEST_F(OperationTest, DroppedWorkGoesOnWithItsInputAsItWas) {
   std::vector<std::uint8_t> heap(kBytes);
   for (void* const left : {input->data(), output->data()}) {
     const auto refused = session_->AllReduce(left, heap.data(), kBytes, DType::kU8, ReduceOp::kSum);
-    EXPECT_EQ(refused.error().code(), Code::kInvalidArgument);
-    EXPECT_NE(refused.error().text().find("allocate another"), std::string::npos) << refused.error().text();
-    EXPECT_EQ(session_->AllReduce(heap.data(), left, kBytes, DType::kU8, ReduceOp::kSum).error().code(),
+    EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
+    EXPECT_NE(refused.status().text().find("allocate another"), std::string::npos) << refused.status().text();
+    EXPECT_EQ(session_->AllReduce(heap.data(), left, kBytes, DType::kU8, ReduceOp::kSum).status().code(),
               Code::kInvalidArgument);
   }
 }
@@ -329,7 +329,7 @@ TEST_F(OperationTest, UpdateViewWaitsForWhatDroppedWorksGoOnWith) {
   daemon_.SetHolds(true);
   std::uint8_t value = 1;
   { const auto dropped = SubmitBytes(&value, &value, 1, 3); }
-  auto update = std::async(std::launch::async, [this] { return session_->UpdateView().error().code(); });
+  auto update = std::async(std::launch::async, [this] { return session_->UpdateView().status().code(); });
   ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 1; }));
   EXPECT_EQ(update.wait_for(Milliseconds(20)), std::future_status::timeout);
   daemon_.SetHolds(false);
@@ -340,7 +340,7 @@ TEST_F(OperationTest, UpdateViewWaitsForWhatDroppedWorksGoOnWith) {
 
 TEST_F(OperationTest, UpdateViewAfterOtherOperationsIsAnotherOne) {
   daemon_.SetHolds(true);
-  EXPECT_EQ(session_->UpdateView(Milliseconds(10)).error().code(), Code::kTimeout);
+  EXPECT_EQ(session_->UpdateView(Milliseconds(10)).status().code(), Code::kTimeout);
   EXPECT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 1; }));
   daemon_.CompleteHeld();
   daemon_.SetHolds(false);
@@ -356,11 +356,11 @@ TEST_F(OperationTest, UpdateViewAfterAMessageIsTheSame) {
   daemon_.SetWorld(5, 0, 2);
   ASSERT_TRUE(session_->UpdateView().ok());
   daemon_.SetHolds(true);
-  EXPECT_EQ(session_->UpdateView(Milliseconds(10)).error().code(), Code::kTimeout);
+  EXPECT_EQ(session_->UpdateView(Milliseconds(10)).status().code(), Code::kTimeout);
   ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 2; }));
   const std::uint8_t value = 1;
   auto sent = session_->SendAsync(&value, 1, DType::kU8, 1);
-  ASSERT_TRUE(sent.ok()) << sent.error().text();
+  ASSERT_TRUE(sent.ok()) << sent.status().text();
   ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 3; }));
   daemon_.CompleteHeld();
   EXPECT_TRUE(sent->Wait().ok());
@@ -370,13 +370,13 @@ TEST_F(OperationTest, UpdateViewAfterAMessageIsTheSame) {
 
 TEST_F(OperationTest, UpdateViewWaitsForTheSameUpdateAfterATimeout) {
   daemon_.SetHolds(true);
-  EXPECT_EQ(session_->UpdateView(Milliseconds(10)).error().code(), Code::kTimeout);
+  EXPECT_EQ(session_->UpdateView(Milliseconds(10)).status().code(), Code::kTimeout);
   ASSERT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.submits.size() == 1; }));
   daemon_.SetWorld(5, 1, 2);
   daemon_.CompleteHeld();
   const auto result = session_->UpdateView();
-  ASSERT_TRUE(result.ok()) << result.error().text();
-  EXPECT_EQ(result.error().code(), Code::kOk);
+  ASSERT_TRUE(result.ok()) << result.status().text();
+  EXPECT_EQ(result.status().code(), Code::kOk);
   EXPECT_EQ(session_->world_size(), 2u);
   EXPECT_EQ(daemon_.Look().submits.size(), 1u);
   EXPECT_EQ(daemon_.Look().submits.at(0).spec.kind, OpKind::kUpdateView);
@@ -406,10 +406,10 @@ TEST_F(OperationTest, StagingRegionsThatFoundNoRoomAreRegisteredAnew) {
   const auto reduce = [&] {
     return session_->AllReduce(values.data(), values.data(), 1000, DType::kU8, ReduceOp::kSum);
   };
-  EXPECT_EQ(reduce().error().code(), Code::kResourceExhausted);
+  EXPECT_EQ(reduce().status().code(), Code::kResourceExhausted);
   daemon_.SetRefusesRegions(false);
   const auto result = reduce();
-  EXPECT_TRUE(result.ok()) << result.error().text();
+  EXPECT_TRUE(result.ok()) << result.status().text();
   EXPECT_EQ(values, PlusOne(Pattern(1000)));
 }
 
@@ -422,13 +422,13 @@ TEST_F(OperationTest, BuffersThatFoundNoRoomAreRegisteredAnew) {
   const auto submit = [&] { return SubmitBytes(input->data(), output->data(), 1000); };
   auto first = submit();
   auto second = submit();
-  EXPECT_EQ(first->Wait().error().code(), Code::kResourceExhausted);
-  EXPECT_EQ(submit()->Wait().error().code(), Code::kResourceExhausted);
+  EXPECT_EQ(first->Wait().status().code(), Code::kResourceExhausted);
+  EXPECT_EQ(submit()->Wait().status().code(), Code::kResourceExhausted);
   EXPECT_EQ(daemon_.Look().region_bytes.size(), 2U) << "the second operation is still on the regions";
-  EXPECT_EQ(second->Wait().error().code(), Code::kResourceExhausted);
+  EXPECT_EQ(second->Wait().status().code(), Code::kResourceExhausted);
   daemon_.SetRefusesRegions(false);
   const auto result = session_->AllReduce(input->data(), output->data(), 1000, DType::kU8, ReduceOp::kSum);
-  ASSERT_TRUE(result.ok()) << result.error().text();
+  ASSERT_TRUE(result.ok()) << result.status().text();
   EXPECT_EQ(output->as<std::uint8_t>()[999], 8);
   EXPECT_EQ(daemon_.Look().region_bytes.size(), 4U);
 }
@@ -441,7 +441,7 @@ TEST_F(OperationTest, RefusalForLackOfRoomGivesFreeRegionsBack) {
   };
   ASSERT_TRUE(reduce(values).ok());
   daemon_.SetRefusesRegions(true);
-  EXPECT_EQ(reduce(larger).error().code(), Code::kResourceExhausted);
+  EXPECT_EQ(reduce(larger).status().code(), Code::kResourceExhausted);
   EXPECT_TRUE(daemon_.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.unregistered == 4; }));
 }
 
@@ -449,7 +449,7 @@ TEST_F(OperationTest, WrongRequestsAreRefusedByName) {
   float values[8] = {};
   const auto code = [&](const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
                         const OpOptions& options = {}) {
-    return session_->AllReduce(input, output, count, dtype, op, options).error().code();
+    return session_->AllReduce(input, output, count, dtype, op, options).status().code();
   };
   EXPECT_EQ(code(values, values, 2, DType::kI32, ReduceOp::kAvg), Code::kNotSupported);
   EXPECT_EQ(code(values, values, 2, DType::kF64, ReduceOp::kSum, {.codec = Codec::kInt8}), Code::kNotSupported);
@@ -474,7 +474,7 @@ TEST_F(OperationTest, EmptyHandlesAreRefused) {
   Work work;
   EXPECT_FALSE(work.valid());
   EXPECT_TRUE(work.Test());
-  EXPECT_EQ(work.Wait().error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(work.Wait().status().code(), Code::kInvalidArgument);
   EXPECT_EQ(work.Cancel().code(), Code::kInvalidArgument);
   EXPECT_EQ(Buffer().data(), nullptr);
 }

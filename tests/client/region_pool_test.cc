@@ -21,7 +21,7 @@ class RegionPoolTest : public testing::Test {
     ++created_;
     held_bytes_ += bytes;
     auto memory = SharedMemory::Create(bytes);
-    EXPECT_TRUE(memory.ok()) << memory.error().text();
+    EXPECT_TRUE(memory.ok()) << memory.status().text();
     return memory.ok() ? pool_.Add(pool_.ReserveId(), std::move(memory.value())) : nullptr;
   }
   // Takes and returns regions as an operation with an input and a result of so many bytes.

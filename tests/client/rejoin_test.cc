@@ -36,16 +36,16 @@ class RejoinTest : public ::testing::Test {
     options.rejoin_when_evicted = rejoin_when_evicted_;
     session_.reset();
     auto session = Session::Join(options);
-    ASSERT_TRUE(session.ok()) << session.error().text();
+    ASSERT_TRUE(session.ok()) << session.status().text();
     session_ = std::move(session.value());
   }
 
-  Expected<OpResult> Reduce(void* memory, std::size_t bytes) {
+  Result<OpResult> Reduce(void* memory, std::size_t bytes) {
     return session_->AllReduce(memory, memory, bytes, DType::kU8, ReduceOp::kSum);
   }
   Code ReduceCode() {
     std::uint8_t byte = 0;
-    return Reduce(&byte, 1).error().code();
+    return Reduce(&byte, 1).status().code();
   }
 
   // An operation that the daemon has and does not complete.
@@ -53,7 +53,7 @@ class RejoinTest : public ::testing::Test {
     daemon_.SetHolds(true);
     const std::size_t before = daemon_.Look().submits.size();
     auto work = session_->AllReduceAsync(memory, memory, bytes, DType::kU8, ReduceOp::kSum);
-    EXPECT_TRUE(work.ok()) << work.error().text();
+    EXPECT_TRUE(work.ok()) << work.status().text();
     EXPECT_TRUE(daemon_.WaitUntil([&](const FakeDaemon::Seen& seen) { return seen.submits.size() > before; }));
     daemon_.SetHolds(false);
     return std::move(work.value());
@@ -80,15 +80,15 @@ TEST_F(RejoinTest, DaemonThatDroppedTheSessionIsNotJoinedAgain) {
 TEST_F(RejoinTest, OperationInFlightGivesRejoinedWhenTheDaemonIsBack) {
   Work work = Hold(&byte_, 1);
   daemon_.GoAway();
-  EXPECT_EQ(work.Wait(Milliseconds(1)).error().code(), Code::kTimeout);
+  EXPECT_EQ(work.Wait(Milliseconds(1)).status().code(), Code::kTimeout);
   EXPECT_FALSE(work.Test());
   daemon_.SetWorld(9, 2, 4);
   daemon_.ComeBack();
   const auto outcome = work.Wait();
-  EXPECT_EQ(outcome.error().code(), Code::kRejoined);
-  EXPECT_EQ(outcome.error().text().find("start ringwayd again"), std::string::npos) << outcome.error().text();
+  EXPECT_EQ(outcome.status().code(), Code::kRejoined);
+  EXPECT_EQ(outcome.status().text().find("start ringwayd again"), std::string::npos) << outcome.status().text();
   EXPECT_EQ(byte_, 1);
-  EXPECT_EQ(work.Wait().error().code(), Code::kRejoined);
+  EXPECT_EQ(work.Wait().status().code(), Code::kRejoined);
   EXPECT_EQ(session_->peer_id(), 78u);
   EXPECT_EQ(session_->rank(), 2u);
   EXPECT_EQ(session_->world_size(), 4u);
@@ -100,13 +100,13 @@ TEST_F(RejoinTest, TestTurnsTrueWhenTheSessionHasRejoined) {
   Work work = Hold(&byte_, 1);
   daemon_.Die();
   while (!work.Test()) std::this_thread::yield();
-  EXPECT_EQ(work.Wait(Milliseconds(0)).error().code(), Code::kRejoined);
+  EXPECT_EQ(work.Wait(Milliseconds(0)).status().code(), Code::kRejoined);
 }
 
 TEST_F(RejoinTest, SubmissionIsHeldAndThenGivesRejoinedOnce) {
   daemon_.GoAway();
   auto held = std::async(std::launch::async, [this] { return ReduceCode(); });
-  EXPECT_EQ(session_->UpdateView(Milliseconds(1)).error().code(), Code::kTimeout);
+  EXPECT_EQ(session_->UpdateView(Milliseconds(1)).status().code(), Code::kTimeout);
   EXPECT_NE(held.wait_for(Milliseconds(0)), std::future_status::ready);
   daemon_.ComeBack();
   EXPECT_EQ(held.get(), Code::kRejoined);
@@ -118,7 +118,7 @@ TEST_F(RejoinTest, SubmissionWaitsForItsTimeoutOnly) {
   daemon_.GoAway();
   const auto submit = [this](Milliseconds timeout) {
     return session_->AllReduceAsync(&byte_, &byte_, 1, DType::kU8, ReduceOp::kSum, {.submit_timeout = timeout})
-        .error()
+        .status()
         .code();
   };
   EXPECT_EQ(submit(Milliseconds(0)), Code::kTimeout) << "also the one that finds the daemon gone";
@@ -138,7 +138,7 @@ TEST_F(RejoinTest, EachThreadLearnsOfARejoiningBeforeItSubmitsAgain) {
     const auto submit = [&] {
       const OpOptions options{.channel = channel};
       codes[channel].push_back(
-          session_->AllReduce(&byte, &byte, 1, DType::kU8, ReduceOp::kSum, options).error().code());
+          session_->AllReduce(&byte, &byte, 1, DType::kU8, ReduceOp::kSum, options).status().code());
     };
     submit();
     step.arrive_and_wait();
@@ -164,24 +164,24 @@ TEST_F(RejoinTest, EachThreadLearnsOfARejoiningBeforeItSubmitsAgain) {
 TEST_F(RejoinTest, ThreadLearnsOfItThoughAnotherDidBeforeIt) {
   ASSERT_EQ(ReduceCode(), Code::kOk);
   daemon_.Die();
-  std::thread([&] { EXPECT_EQ(session_->UpdateView().error().code(), Code::kRejoined); }).join();
+  std::thread([&] { EXPECT_EQ(session_->UpdateView().status().code(), Code::kRejoined); }).join();
   EXPECT_EQ(ReduceCode(), Code::kRejoined);
   EXPECT_EQ(ReduceCode(), Code::kOk);
   std::thread([&] {
     const auto first = session_->AllReduce(&byte_, &byte_, 1, DType::kU8, ReduceOp::kSum, {.channel = 5});
-    EXPECT_EQ(first.error().code(), Code::kRejoined);
+    EXPECT_EQ(first.status().code(), Code::kRejoined);
   }).join();
   EXPECT_EQ(daemon_.Look().submits.size(), 2U);
   std::thread([&] {
     const auto next = session_->AllReduce(&byte_, &byte_, 1, DType::kU8, ReduceOp::kSum, {.channel = 5});
-    EXPECT_EQ(next.error().code(), Code::kOk) << "threads that come and go would never get any further";
+    EXPECT_EQ(next.status().code(), Code::kOk) << "threads that come and go would never get any further";
   }).join();
 }
 
 TEST_F(RejoinTest, ThreadOfSeveralChannelsLearnsOfItOnce) {
   const auto submit = [this](std::uint32_t channel) {
     const OpOptions options{.channel = channel};
-    return session_->AllReduce(&byte_, &byte_, 1, DType::kU8, ReduceOp::kSum, options).error().code();
+    return session_->AllReduce(&byte_, &byte_, 1, DType::kU8, ReduceOp::kSum, options).status().code();
   };
   for (const std::uint32_t channel : {0U, 1U, 63U}) EXPECT_EQ(submit(channel), Code::kOk);
   daemon_.Die();
@@ -192,7 +192,7 @@ TEST_F(RejoinTest, ThreadOfSeveralChannelsLearnsOfItOnce) {
 // One thread has got kRejoined; another still has an input from before the rejoin.
 TEST_F(RejoinTest, SubmissionAsThePeerOfBeforeGivesRejoined) {
   const auto submit_as = [this](std::uint64_t peer) {
-    return session_->AllReduce(&byte_, &byte_, 1, DType::kU8, ReduceOp::kSum, {.as_peer = peer}).error().code();
+    return session_->AllReduce(&byte_, &byte_, 1, DType::kU8, ReduceOp::kSum, {.as_peer = peer}).status().code();
   };
   EXPECT_EQ(submit_as(77), Code::kOk);
   daemon_.Die();
@@ -210,7 +210,7 @@ TEST_F(RejoinTest, LossFoundByPollingIsReportedByTheNextSubmission) {
     daemon_.Die();
     while (!work.Test()) std::this_thread::yield();
   }
-  EXPECT_EQ(session_->UpdateView().error().code(), Code::kRejoined);
+  EXPECT_EQ(session_->UpdateView().status().code(), Code::kRejoined);
   EXPECT_EQ(daemon_.Look().submits.size(), 1u) << "nothing was submitted to the new daemon";
   EXPECT_TRUE(session_->UpdateView().ok());
 }
@@ -223,7 +223,7 @@ TEST_F(RejoinTest, WhatTheOldDaemonCommittedSucceeds) {
   Work lost = Hold(&byte_, 1);
   daemon_.SetWorld(3, 0, 2);
   daemon_.Die();
-  EXPECT_EQ(lost.Wait().error().code(), Code::kRejoined);
+  EXPECT_EQ(lost.Wait().status().code(), Code::kRejoined);
   ASSERT_TRUE(done->Wait().ok());
   EXPECT_EQ(values, std::vector<std::uint8_t>(64, 8));
   EXPECT_EQ(session_->world_size(), 2u) << "the old membership's world is history";
@@ -232,9 +232,9 @@ TEST_F(RejoinTest, WhatTheOldDaemonCommittedSucceeds) {
 TEST_F(RejoinTest, RefusalOfAStoppingDaemonGivesRejoined) {
   Work work = Hold(&byte_, 1);
   daemon_.FailHeld(Code::kShuttingDown, "the daemon is stopping");
-  EXPECT_EQ(work.Wait(Milliseconds(1)).error().code(), Code::kTimeout);
+  EXPECT_EQ(work.Wait(Milliseconds(1)).status().code(), Code::kTimeout);
   daemon_.SendEnded(Code::kShuttingDown, "the daemon is stopping");
-  EXPECT_EQ(work.Wait().error().code(), Code::kRejoined);
+  EXPECT_EQ(work.Wait().status().code(), Code::kRejoined);
 }
 
 TEST_F(RejoinTest, BuffersKeepTheirPlaceAndAreRegisteredAgain) {
@@ -243,7 +243,7 @@ TEST_F(RejoinTest, BuffersKeepTheirPlaceAndAreRegisteredAgain) {
   std::uint8_t* const memory = buffer->as<std::uint8_t>();
   std::memset(memory, 7, 1000);
   daemon_.GoAway();
-  auto held = std::async(std::launch::async, [&] { return Reduce(memory, 1000).error().code(); });
+  auto held = std::async(std::launch::async, [&] { return Reduce(memory, 1000).status().code(); });
   daemon_.ComeBack();
   EXPECT_EQ(held.get(), Code::kRejoined);
   EXPECT_EQ(buffer->data(), memory);
@@ -258,7 +258,7 @@ TEST_F(RejoinTest, RegionsOfLostOperationsAreUsedAgain) {
   { const Work detached = Hold(&byte_, 1); }
   Work lost = Hold(&byte_, 1);
   daemon_.Die();
-  EXPECT_EQ(lost.Wait().error().code(), Code::kRejoined);
+  EXPECT_EQ(lost.Wait().status().code(), Code::kRejoined);
   EXPECT_EQ(daemon_.Look().region_bytes.size(), 4u);
   Work first = Hold(&byte_, 1);
   Work second = Hold(&byte_, 1);
@@ -273,10 +273,10 @@ TEST_F(RejoinTest, SeveralThreadsLearnOfOneRejoiningTogether) {
   std::uint8_t bytes[2] = {1, 1};
   Work first = Hold(&bytes[0], 1);
   Work second = Hold(&bytes[1], 1);
-  auto waiter = std::async(std::launch::async, [&] { return first.Wait().error().code(); });
+  auto waiter = std::async(std::launch::async, [&] { return first.Wait().status().code(); });
   daemon_.GoAway();
   daemon_.ComeBack();
-  EXPECT_EQ(second.Wait().error().code(), Code::kRejoined);
+  EXPECT_EQ(second.Wait().status().code(), Code::kRejoined);
   EXPECT_EQ(waiter.get(), Code::kRejoined);
   EXPECT_EQ(ReduceCode(), Code::kOk);
   EXPECT_EQ(daemon_.Look().joins, 2u);
@@ -286,7 +286,7 @@ TEST_F(RejoinTest, EachLossIsSurvived) {
   for (std::uint64_t loss = 1; loss <= 3; ++loss) {
     Work work = Hold(&byte_, 1);
     daemon_.Die();
-    EXPECT_EQ(work.Wait().error().code(), Code::kRejoined);
+    EXPECT_EQ(work.Wait().status().code(), Code::kRejoined);
     EXPECT_EQ(session_->peer_id(), 77 + loss);
     EXPECT_EQ(ReduceCode(), Code::kOk);
   }
@@ -297,12 +297,12 @@ TEST_F(RejoinTest, NoDaemonInTimeEndsTheSession) {
   Work work = Hold(&byte_, 1);
   daemon_.GoAway();
   const auto outcome = work.Wait();
-  EXPECT_EQ(outcome.error().code(), Code::kDaemonLost);
-  EXPECT_NE(outcome.error().text().find("60 ms"), std::string::npos) << outcome.error().text();
-  EXPECT_NE(outcome.error().text().find(daemon_.socket_path()), std::string::npos) << outcome.error().text();
+  EXPECT_EQ(outcome.status().code(), Code::kDaemonLost);
+  EXPECT_NE(outcome.status().text().find("60 ms"), std::string::npos) << outcome.status().text();
+  EXPECT_NE(outcome.status().text().find(daemon_.socket_path()), std::string::npos) << outcome.status().text();
   daemon_.ComeBack();
   EXPECT_EQ(ReduceCode(), Code::kDaemonLost);
-  EXPECT_EQ(session_->Allocate(1).error().code(), Code::kDaemonLost);
+  EXPECT_EQ(session_->Allocate(1).status().code(), Code::kDaemonLost);
 }
 
 TEST_F(RejoinTest, DaemonThatTakesNobodyEndsTheSessionWithItsReason) {
@@ -311,9 +311,9 @@ TEST_F(RejoinTest, DaemonThatTakesNobodyEndsTheSessionWithItsReason) {
   daemon_.SetJoin(Code::kShuttingDown);
   daemon_.SendEnded(Code::kShuttingDown, "an operator takes this daemon out of service");
   const auto outcome = work.Wait();
-  EXPECT_EQ(outcome.error().code(), Code::kShuttingDown);
-  EXPECT_NE(outcome.error().text().find("another host's daemon"), std::string::npos) << outcome.error().text();
-  EXPECT_EQ(outcome.error().text().find("start ringwayd"), std::string::npos) << outcome.error().text();
+  EXPECT_EQ(outcome.status().code(), Code::kShuttingDown);
+  EXPECT_NE(outcome.status().text().find("another host's daemon"), std::string::npos) << outcome.status().text();
+  EXPECT_EQ(outcome.status().text().find("start ringwayd"), std::string::npos) << outcome.status().text();
 }
 
 TEST_F(RejoinTest, LastRefusalEndsTheSession) {
@@ -321,8 +321,8 @@ TEST_F(RejoinTest, LastRefusalEndsTheSession) {
   daemon_.SetJoin(Code::kJoinRefused);
   Work work = Hold(&byte_, 1);
   daemon_.Die();
-  EXPECT_EQ(work.Wait().error().code(), Code::kJoinRefused);
-  EXPECT_EQ(session_->UpdateView().error().code(), Code::kJoinRefused);
+  EXPECT_EQ(work.Wait().status().code(), Code::kJoinRefused);
+  EXPECT_EQ(session_->UpdateView().status().code(), Code::kJoinRefused);
 }
 
 // The group may still hold the old membership when the new one comes.
@@ -331,7 +331,7 @@ TEST_F(RejoinTest, RefusedJoinIsTriedAgain) {
   Work work = Hold(&byte_, 1);
   daemon_.Die();
   EXPECT_FALSE(work.Test());
-  auto waiter = std::async(std::launch::async, [&] { return work.Wait().error().code(); });
+  auto waiter = std::async(std::launch::async, [&] { return work.Wait().status().code(); });
   ASSERT_TRUE(WaitForJoins(4));
   daemon_.SetJoin(Code::kOk);
   EXPECT_EQ(waiter.get(), Code::kRejoined);
@@ -343,8 +343,8 @@ TEST_F(RejoinTest, RefusalForGoodEndsTheSessionAtOnce) {
   Work work = Hold(&byte_, 1);
   daemon_.Die();
   const auto outcome = work.Wait();
-  EXPECT_EQ(outcome.error().code(), Code::kVersionMismatch) << outcome.error().text();
-  EXPECT_NE(outcome.error().text().find(daemon_.socket_path()), std::string::npos) << outcome.error().text();
+  EXPECT_EQ(outcome.status().code(), Code::kVersionMismatch) << outcome.status().text();
+  EXPECT_NE(outcome.status().text().find(daemon_.socket_path()), std::string::npos) << outcome.status().text();
   EXPECT_EQ(daemon_.Look().joins, 2u) << "it was tried again";
   EXPECT_EQ(ReduceCode(), Code::kVersionMismatch);
 }
@@ -353,8 +353,8 @@ TEST_F(RejoinTest, EvictedSessionRejoinsThroughTheSameDaemon) {
   Work work = Hold(&byte_, 1);
   daemon_.SendEnded(Code::kEvicted, "the others went on");
   const auto outcome = work.Wait();
-  EXPECT_EQ(outcome.error().code(), Code::kRejoined);
-  EXPECT_NE(outcome.error().text().find("the others went on"), std::string::npos) << outcome.error().text();
+  EXPECT_EQ(outcome.status().code(), Code::kRejoined);
+  EXPECT_NE(outcome.status().text().find("the others went on"), std::string::npos) << outcome.status().text();
   EXPECT_EQ(ReduceCode(), Code::kOk);
   EXPECT_EQ(daemon_.Look().joins, 2u);
 }
@@ -364,7 +364,7 @@ TEST_F(RejoinTest, EvictedSessionThatIsNotToRejoinEnds) {
   Join(seconds(60));
   Work work = Hold(&byte_, 1);
   daemon_.SendEnded(Code::kEvicted, "the others went on");
-  EXPECT_EQ(work.Wait().error().code(), Code::kEvicted);
+  EXPECT_EQ(work.Wait().status().code(), Code::kEvicted);
   EXPECT_EQ(ReduceCode(), Code::kEvicted);
   EXPECT_EQ(daemon_.Look().joins, 2u) << "those of this test";
 }
@@ -374,14 +374,14 @@ TEST_F(RejoinTest, AbortEndsAllWaitsOfAMemberAndOfOneThatRejoins) {
     Join(seconds(60));
     Work work = Hold(&byte_, 1);
     if (rejoins) daemon_.GoAway();
-    auto waiter = std::async(std::launch::async, [&] { return work.Wait().error().code(); });
+    auto waiter = std::async(std::launch::async, [&] { return work.Wait().status().code(); });
     auto submitter = std::async(std::launch::async, [&] { return rejoins ? ReduceCode() : Code::kLeft; });
     EXPECT_EQ(waiter.wait_for(Milliseconds(20)), std::future_status::timeout);
     session_->Abort();
     EXPECT_EQ(waiter.get(), Code::kLeft);
     EXPECT_EQ(submitter.get(), Code::kLeft);
     EXPECT_EQ(ReduceCode(), Code::kLeft);
-    EXPECT_EQ(session_->UpdateView().error().code(), Code::kLeft);
+    EXPECT_EQ(session_->UpdateView().status().code(), Code::kLeft);
     if (rejoins) daemon_.ComeBack();
   }
 }
@@ -389,8 +389,8 @@ TEST_F(RejoinTest, AbortEndsAllWaitsOfAMemberAndOfOneThatRejoins) {
 TEST_F(RejoinTest, LeaveGivesARejoiningUp) {
   Work work = Hold(&byte_, 1);
   daemon_.GoAway();
-  EXPECT_EQ(work.Wait(Milliseconds(1)).error().code(), Code::kTimeout);
-  auto waiter = std::async(std::launch::async, [&] { return work.Wait().error().code(); });
+  EXPECT_EQ(work.Wait(Milliseconds(1)).status().code(), Code::kTimeout);
+  auto waiter = std::async(std::launch::async, [&] { return work.Wait().status().code(); });
   EXPECT_TRUE(session_->Leave().ok());
   EXPECT_EQ(waiter.get(), Code::kLeft);
   EXPECT_EQ(session_->Leave().code(), Code::kLeft);
@@ -400,7 +400,7 @@ TEST_F(RejoinTest, DestroyedSessionGivesUpAJoinThatWaits) {
   daemon_.SetJoin(Code::kOk, false);
   Work work = Hold(&byte_, 1);
   daemon_.Die();
-  auto waiter = std::async(std::launch::async, [&] { return work.Wait().error().code(); });
+  auto waiter = std::async(std::launch::async, [&] { return work.Wait().status().code(); });
   ASSERT_TRUE(WaitForJoins(2));
   session_.reset();
   EXPECT_EQ(waiter.get(), Code::kLeft);
@@ -410,10 +410,10 @@ TEST_F(RejoinTest, DestroyedSessionGivesUpAJoinThatWaits) {
 TEST_F(RejoinTest, ForkedChildOfARejoiningSessionOwnsNothing) {
   Work work = Hold(&byte_, 1);
   daemon_.GoAway();
-  EXPECT_EQ(work.Wait(Milliseconds(1)).error().code(), Code::kTimeout);
+  EXPECT_EQ(work.Wait(Milliseconds(1)).status().code(), Code::kTimeout);
   const pid_t child = fork();
   if (child == 0) {
-    const bool right = ReduceCode() == Code::kForked && work.Wait().error().code() == Code::kForked &&
+    const bool right = ReduceCode() == Code::kForked && work.Wait().status().code() == Code::kForked &&
                        session_->Leave().code() == Code::kForked;
     work = Work();
     session_.reset();
@@ -423,7 +423,7 @@ TEST_F(RejoinTest, ForkedChildOfARejoiningSessionOwnsNothing) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   daemon_.ComeBack();
-  EXPECT_EQ(work.Wait().error().code(), Code::kRejoined);
+  EXPECT_EQ(work.Wait().status().code(), Code::kRejoined);
 }
 
 }  // namespace

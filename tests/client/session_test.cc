@@ -36,39 +36,39 @@ TEST(SessionTest, NoDaemonIsUnreachableAndNamesThePath) {
   options.group = "job";
   options.wait_world = 1;
   const auto session = Session::Join(options);
-  EXPECT_EQ(session.error().code(), Code::kDaemonUnreachable);
-  EXPECT_NE(session.error().text().find(options.socket_path), std::string::npos);
+  EXPECT_EQ(session.status().code(), Code::kDaemonUnreachable);
+  EXPECT_NE(session.status().text().find(options.socket_path), std::string::npos);
 }
 
 TEST(SessionTest, BadOptionsAreRefusedWithoutADaemon) {
   JoinOptions options;
-  EXPECT_EQ(Session::Join(options).error().code(), Code::kInvalidArgument);  // no group
+  EXPECT_EQ(Session::Join(options).status().code(), Code::kInvalidArgument);  // no group
   options.group = "job";
-  EXPECT_EQ(Session::Join(options).error().code(), Code::kInvalidArgument);  // nobody said with how many
+  EXPECT_EQ(Session::Join(options).status().code(), Code::kInvalidArgument);  // nobody said with how many
   options.wait_world = 65;
-  EXPECT_EQ(Session::Join(options).error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(Session::Join(options).status().code(), Code::kInvalidArgument);
   options.wait_world = 1;
   options.socket_path = std::string(200, 'x');
-  EXPECT_EQ(Session::Join(options).error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(Session::Join(options).status().code(), Code::kInvalidArgument);
 }
 
 TEST(SessionTest, RefusedHelloGivesTheDaemonsCode) {
   FakeDaemon daemon({.hello_code = Code::kVersionMismatch});
   const auto session = Session::Join(OptionsFor(daemon));
-  EXPECT_EQ(session.error().code(), Code::kVersionMismatch);
-  EXPECT_EQ(session.error().text(), "hello refused");
+  EXPECT_EQ(session.status().code(), Code::kVersionMismatch);
+  EXPECT_EQ(session.status().text(), "hello refused");
 }
 
 TEST(SessionTest, UnknownChosenVersionIsAMismatch) {
   FakeDaemon daemon({.version = abi::kVersion + 1});
-  EXPECT_EQ(Session::Join(OptionsFor(daemon)).error().code(), Code::kVersionMismatch);
+  EXPECT_EQ(Session::Join(OptionsFor(daemon)).status().code(), Code::kVersionMismatch);
 }
 
 TEST(SessionTest, RefusedJoinGivesTheReason) {
   FakeDaemon daemon({.join_code = Code::kJoinRefused, .join_text = "the name is taken"});
   const auto session = Session::Join(OptionsFor(daemon));
-  EXPECT_EQ(session.error().code(), Code::kJoinRefused);
-  EXPECT_EQ(session.error().text(), "the name is taken");
+  EXPECT_EQ(session.status().code(), Code::kJoinRefused);
+  EXPECT_EQ(session.status().text(), "the name is taken");
 }
 
 TEST(SessionTest, JoinTimeoutCarriesTheLastProgress) {
@@ -76,8 +76,8 @@ TEST(SessionTest, JoinTimeoutCarriesTheLastProgress) {
   JoinOptions options = OptionsFor(daemon);
   options.timeout = seconds(2);
   const auto session = Session::Join(options);
-  EXPECT_EQ(session.error().code(), Code::kTimeout);
-  EXPECT_NE(session.error().text().find("2 of 4 peers are here"), std::string::npos);
+  EXPECT_EQ(session.status().code(), Code::kTimeout);
+  EXPECT_NE(session.status().text().find("2 of 4 peers are here"), std::string::npos);
 }
 
 TEST(SessionTest, JoinThatTimesOutGivesTheCauseThatWasKnownLast) {
@@ -85,10 +85,10 @@ TEST(SessionTest, JoinThatTimesOutGivesTheCauseThatWasKnownLast) {
       {.progress_code = Code::kPeerUnreachable, .join_progress = "a cannot reach b", .answers_join = false});
   JoinOptions options = OptionsFor(daemon);
   options.timeout = seconds(2);
-  std::vector<Error> reported;
-  options.on_waiting = [&](const Error& cause) { reported.push_back(cause); };
+  std::vector<Status> reported;
+  options.on_waiting = [&](const Status& cause) { reported.push_back(cause); };
   const auto session = Session::Join(options);
-  EXPECT_EQ(session.error().code(), Code::kPeerUnreachable);
+  EXPECT_EQ(session.status().code(), Code::kPeerUnreachable);
   ASSERT_EQ(reported.size(), 1u);
   EXPECT_EQ(reported[0].code(), Code::kPeerUnreachable);
   EXPECT_EQ(reported[0].text(), "a cannot reach b");
@@ -96,7 +96,7 @@ TEST(SessionTest, JoinThatTimesOutGivesTheCauseThatWasKnownLast) {
 
 TEST(SessionTest, UnknownCodeOfTheDaemonIsAProtocolError) {
   FakeDaemon daemon({.join_code = static_cast<Code>(4711)});
-  EXPECT_EQ(Session::Join(OptionsFor(daemon)).error().code(), Code::kProtocol);
+  EXPECT_EQ(Session::Join(OptionsFor(daemon)).status().code(), Code::kProtocol);
 }
 
 TEST(SessionTest, LeaveEndsTheSession) {
@@ -104,7 +104,7 @@ TEST(SessionTest, LeaveEndsTheSession) {
   const auto session = MustJoin(OptionsFor(daemon));
   EXPECT_TRUE(session->Leave().ok());
   EXPECT_EQ(session->Leave().code(), Code::kLeft);
-  EXPECT_EQ(session->Allocate(64).error().code(), Code::kLeft);
+  EXPECT_EQ(session->Allocate(64).status().code(), Code::kLeft);
   EXPECT_EQ(daemon.Look().leaves, 1u);
 }
 
@@ -112,7 +112,7 @@ TEST(SessionTest, LeaveTimesOutAndCanBeRepeated) {
   FakeDaemon daemon({.answers_leave = false});
   const auto session = MustJoin(OptionsFor(daemon));
   EXPECT_EQ(session->Leave(Milliseconds(50)).code(), Code::kTimeout);
-  EXPECT_EQ(session->Allocate(64).error().code(), Code::kLeft);
+  EXPECT_EQ(session->Allocate(64).status().code(), Code::kLeft);
   EXPECT_EQ(session->Leave(Milliseconds(1)).code(), Code::kTimeout);
   EXPECT_TRUE(daemon.WaitUntil([](const FakeDaemon::Seen& seen) { return seen.leaves >= 1; }));
   EXPECT_EQ(daemon.Look().leaves, 1u);
@@ -153,10 +153,10 @@ TEST(SessionTest, RegionsAreBounded) {
   std::vector<Buffer> buffers;
   for (std::uint32_t i = 0; i < abi::kRegionCountMax; ++i) {
     auto buffer = session->Allocate(1);
-    ASSERT_TRUE(buffer.ok()) << i << ": " << buffer.error().text();
+    ASSERT_TRUE(buffer.ok()) << i << ": " << buffer.status().text();
     buffers.push_back(std::move(buffer.value()));
   }
-  EXPECT_EQ(session->Allocate(1).error().code(), Code::kResourceExhausted);
+  EXPECT_EQ(session->Allocate(1).status().code(), Code::kResourceExhausted);
   buffers.pop_back();
   // Another size class: the free region releases its id.
   EXPECT_TRUE(session->Allocate(1'000'000).ok());
@@ -169,9 +169,9 @@ TEST(SessionTest, DeadDaemonFailsCallsAtOnce) {
   const auto session = MustJoin(OptionsFor(daemon));
   daemon.Die();
   float value = 1.0F;
-  EXPECT_EQ(session->AllReduce(&value, &value, 1, DType::kF32, ReduceOp::kSum).error().code(), Code::kDaemonLost);
-  EXPECT_EQ(session->Allocate(1).error().code(), Code::kDaemonLost);
-  EXPECT_EQ(session->UpdateView().error().code(), Code::kDaemonLost);
+  EXPECT_EQ(session->AllReduce(&value, &value, 1, DType::kF32, ReduceOp::kSum).status().code(), Code::kDaemonLost);
+  EXPECT_EQ(session->Allocate(1).status().code(), Code::kDaemonLost);
+  EXPECT_EQ(session->UpdateView().status().code(), Code::kDaemonLost);
   EXPECT_EQ(session->Leave().code(), Code::kDaemonLost);
   EXPECT_EQ(value, 1.0F);
 }
@@ -182,18 +182,18 @@ TEST(SessionTest, EndedGivesItsReasonToLaterSends) {
   daemon.SendEnded(Code::kEvicted, "the others went on");
   float value = 1.0F;
   const auto result = session->AllReduce(&value, &value, 1, DType::kF32, ReduceOp::kSum);
-  EXPECT_EQ(result.error().code(), Code::kEvicted);
-  EXPECT_EQ(result.error().text(), "the others went on");
+  EXPECT_EQ(result.status().code(), Code::kEvicted);
+  EXPECT_EQ(result.status().text(), "the others went on");
 }
 
 // Tries the calls in a forked child; its exit status names the first wrong answer.
 int ProbeInChild(Session* session, Work* work, Buffer* buffer) {
   float value = 0;
-  if (session->AllReduce(&value, &value, 1, DType::kF32, ReduceOp::kSum).error().code() != Code::kForked) return 1;
-  if (session->Allocate(8).error().code() != Code::kForked) return 2;
+  if (session->AllReduce(&value, &value, 1, DType::kF32, ReduceOp::kSum).status().code() != Code::kForked) return 1;
+  if (session->Allocate(8).status().code() != Code::kForked) return 2;
   if (session->Leave().code() != Code::kForked) return 3;
-  if (session->UpdateView().error().code() != Code::kForked) return 4;
-  if (work->Wait().error().code() != Code::kForked) return 5;
+  if (session->UpdateView().status().code() != Code::kForked) return 4;
+  if (work->Wait().status().code() != Code::kForked) return 5;
   if (work->Cancel().code() != Code::kForked) return 6;
   *work = Work();
   *buffer = Buffer();
@@ -231,27 +231,27 @@ TEST(SessionTest, JoinSaysThatTheDaemonIsSilent) {
   options.group = "job";
   options.wait_world = 1;
   options.timeout = Milliseconds(1500);
-  options.on_waiting = [&](const Error& why) { reported.push_back(why.code()); };
+  options.on_waiting = [&](const Status& why) { reported.push_back(why.code()); };
   const auto joined = Session::Join(options);
-  EXPECT_EQ(joined.error().code(), Code::kDaemonUnreachable);
-  EXPECT_NE(joined.error().text().find(daemon.socket_path()), std::string::npos) << joined.error().text();
+  EXPECT_EQ(joined.status().code(), Code::kDaemonUnreachable);
+  EXPECT_NE(joined.status().text().find(daemon.socket_path()), std::string::npos) << joined.status().text();
   EXPECT_EQ(reported, std::vector<Code>{Code::kDaemonUnreachable});
 }
 
 TEST(SessionTest, BuffersBeyondWhatThereIsAreRefusedBeforeTheyAreMade) {
   FakeDaemon daemon;
   const auto beyond_the_host = MustJoin(OptionsFor(daemon))->Allocate(std::size_t{1} << 45);
-  EXPECT_EQ(beyond_the_host.error().code(), Code::kResourceExhausted);
-  EXPECT_NE(beyond_the_host.error().text().find("the host has"), std::string::npos) << beyond_the_host.error().text();
+  EXPECT_EQ(beyond_the_host.status().code(), Code::kResourceExhausted);
+  EXPECT_NE(beyond_the_host.status().text().find("the host has"), std::string::npos) << beyond_the_host.status().text();
   FakeDaemon small({.regions_mib_max = 64});
   const auto session = MustJoin(OptionsFor(small));
   const auto beyond_the_daemon = session->Allocate(std::size_t{65} << 20);
-  EXPECT_EQ(beyond_the_daemon.error().code(), Code::kResourceExhausted);
-  EXPECT_NE(beyond_the_daemon.error().text().find("--memory-max"), std::string::npos);
+  EXPECT_EQ(beyond_the_daemon.status().code(), Code::kResourceExhausted);
+  EXPECT_NE(beyond_the_daemon.status().text().find("--memory-max"), std::string::npos);
   std::vector<std::byte> heap(std::size_t{65} << 20);
   const auto staged = session->AllReduce(heap.data(), heap.data(), heap.size(), DType::kU8, ReduceOp::kSum);
-  EXPECT_EQ(staged.error().code(), Code::kResourceExhausted);
-  EXPECT_NE(staged.error().text().find("nothing was submitted"), std::string::npos) << staged.error().text();
+  EXPECT_EQ(staged.status().code(), Code::kResourceExhausted);
+  EXPECT_NE(staged.status().text().find("nothing was submitted"), std::string::npos) << staged.status().text();
 }
 
 TEST(SessionTest, FreeBuffersMakeRoomForThoseOfOtherSizes) {

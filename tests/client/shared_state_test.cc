@@ -45,19 +45,19 @@ class SharedStateTest : public DeviceTest {
     fs::remove_all(directory_);
   }
 
-  Expected<SharedState> Make(std::vector<std::uint8_t>* tensor, const std::string& name = "x") const {
+  Result<SharedState> Make(std::vector<std::uint8_t>* tensor, const std::string& name = "x") const {
     return SharedState::Make({{name, tensor->data(), tensor->size()}}, {.path = path_});
   }
   // The error of reading the file into a tensor of so many bytes, which then is as it was.
-  Error Refused(std::size_t bytes = 100, const std::string& name = "x") const {
+  Status Refused(std::size_t bytes = 100, const std::string& name = "x") const {
     std::vector<std::uint8_t> tensor(bytes);
     const auto made = Make(&tensor, name);
     EXPECT_EQ(tensor, std::vector<std::uint8_t>(bytes)) << "it was read";
-    return made.error();
+    return made.status();
   }
   void Save(SharedState* state) const {
     const auto saved = state->Advance(*session_, false);
-    ASSERT_TRUE(saved.ok()) << saved.error().text();
+    ASSERT_TRUE(saved.ok()) << saved.status().text();
   }
 
   fs::path directory_;
@@ -72,7 +72,7 @@ TEST_F(SharedStateTest, FileIsWrittenAsOftenAsAskedForAndReadAgain) {
     return std::vector<StateTensor>{{"first", bytes->data(), bytes->size()}, {"second", word, sizeof(*word)}, {"none"}};
   };
   auto state = SharedState::Make(tensors(&first, &second), {.revision = 6, .path = path_, .every = 2});
-  ASSERT_TRUE(state.ok()) << state.error().text();
+  ASSERT_TRUE(state.ok()) << state.status().text();
   EXPECT_EQ(state->revision(), 6U);
   Save(&*state);
   EXPECT_FALSE(fs::exists(path_));
@@ -80,7 +80,7 @@ TEST_F(SharedStateTest, FileIsWrittenAsOftenAsAskedForAndReadAgain) {
   std::vector<std::uint8_t> again(kSize);
   std::uint64_t word = 0;
   const auto read = SharedState::Make(tensors(&again, &word), {.path = path_});
-  ASSERT_TRUE(read.ok()) << read.error().text();
+  ASSERT_TRUE(read.ok()) << read.status().text();
   EXPECT_EQ(read->revision(), 8U);
   EXPECT_TRUE(again == first);
   EXPECT_EQ(word, second);
@@ -98,7 +98,7 @@ TEST_F(SharedStateTest, FileThatIsNotThisStateWholeIsRefused) {
     std::string flipped = whole;
     flipped[at] = static_cast<char>(flipped[at] ^ 1);
     Write(path_, flipped);
-    const Error error = Refused();
+    const Status error = Refused();
     EXPECT_EQ(error.code(), Code::kInvalidArgument) << at;
     const char* const said = at < 8 ? "not a state file" : at < 16 || at >= 32 ? "damaged" : "another model's";
     EXPECT_NE(error.text().find(said), std::string::npos) << at << ": " << error.text();
@@ -128,11 +128,11 @@ TEST_F(SharedStateTest, FileOfTensorsOfAnotherDescriptionIsRefusedAndOneWithoutI
   Save(&*state);
   const std::string undescribed = Read(path_);
   auto described = make("bfloat16[3]");
-  ASSERT_TRUE(described.ok()) << described.error().text();
+  ASSERT_TRUE(described.ok()) << described.status().text();
   EXPECT_EQ(described->revision(), 1U);
   Save(&*described);
-  EXPECT_EQ(make("float16[3]").error().code(), Code::kInvalidArgument);
-  EXPECT_EQ(make("").error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(make("float16[3]").status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(make("").status().code(), Code::kInvalidArgument);
   EXPECT_EQ(make("bfloat16[3]")->revision(), 2U);
   Write(path_, undescribed);
   EXPECT_EQ(make("float16[3]")->revision(), 1U);
@@ -171,11 +171,11 @@ TEST_F(SharedStateTest, RevisionThatLeavesNoRoomForTheNextIsDamage) {
 TEST_F(SharedStateTest, WhereNoFileCanBeIsReportedBeforeTheFirstSave) {
   std::uint8_t byte = 0;
   const auto missing = SharedState::Make({{"x", &byte, 1}}, {.path = path_ + "/none/state"});
-  EXPECT_EQ(missing.error().code(), Code::kInvalidArgument);
-  EXPECT_NE(missing.error().text().find("no directory"), std::string::npos);
+  EXPECT_EQ(missing.status().code(), Code::kInvalidArgument);
+  EXPECT_NE(missing.status().text().find("no directory"), std::string::npos);
   const auto full = SharedState::Make({{"x", &byte, std::size_t{1} << 45}}, {.path = path_});  // is not touched
-  EXPECT_EQ(full.error().code(), Code::kResourceExhausted);
-  EXPECT_NE(full.error().text().find("make room"), std::string::npos);
+  EXPECT_EQ(full.status().code(), Code::kResourceExhausted);
+  EXPECT_NE(full.status().text().find("make room"), std::string::npos);
 }
 
 TEST_F(SharedStateTest, SaveThatFailsIsReportedAndTheTrainingMayGoOn) {
@@ -185,7 +185,7 @@ TEST_F(SharedStateTest, SaveThatFailsIsReportedAndTheTrainingMayGoOn) {
   Save(&*state);
   const std::string kept = Read(path_);
   fs::create_directory(path_ + ".new");
-  EXPECT_EQ(state->Advance(*session_, false).error().code(), Code::kIo);
+  EXPECT_EQ(state->Advance(*session_, false).status().code(), Code::kIo);
   EXPECT_EQ(state->revision(), 2U);
   EXPECT_EQ(Read(path_), kept);
   fs::remove(path_ + ".new");
@@ -201,14 +201,14 @@ TEST_F(SharedStateTest, LinkInThePlaceOfTheNewFileIsNotFollowed) {
   const std::string other = directory_ / "other";
   Write(other, "another's");
   fs::create_symlink(other, path_ + ".new");
-  EXPECT_EQ(state->Advance(*session_, false).error().code(), Code::kIo);
+  EXPECT_EQ(state->Advance(*session_, false).status().code(), Code::kIo);
   EXPECT_EQ(Read(other), "another's");
 }
 
 TEST_F(SharedStateTest, TensorsThatCannotBeOneStateAreRefused) {
   std::uint8_t byte = 0;
   const auto refused = [](std::vector<StateTensor> tensors, const SharedStateOptions& options = {}) {
-    return SharedState::Make(std::move(tensors), options).error().code() == Code::kInvalidArgument;
+    return SharedState::Make(std::move(tensors), options).status().code() == Code::kInvalidArgument;
   };
   EXPECT_TRUE(refused({{"x", &byte, 1}, {"x", &byte, 1}}));
   EXPECT_TRUE(refused({{"x", nullptr, 1}}));
@@ -217,8 +217,8 @@ TEST_F(SharedStateTest, TensorsThatCannotBeOneStateAreRefused) {
   EXPECT_TRUE(refused({{"x", &byte, 1}}, {.every = 0}));
   EXPECT_TRUE(refused({{"x", &byte, 1, std::string(1025, 'd')}}));
   const auto strategy = static_cast<StateStrategy>(3);
-  EXPECT_EQ(SyncState(*session_, {{"x", &byte, 1}}, {.strategy = strategy}).error().code(), Code::kInvalidArgument);
-  EXPECT_EQ(SyncState(*session_, {{"x", &byte, 1}}, {.revision = UINT64_MAX}).error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(SyncState(*session_, {{"x", &byte, 1}}, {.strategy = strategy}).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(SyncState(*session_, {{"x", &byte, 1}}, {.revision = UINT64_MAX}).status().code(), Code::kInvalidArgument);
 }
 
 TEST_F(SharedStateTest, CRefusesWhatIsNotThere) {
@@ -254,12 +254,12 @@ TEST_F(SharedStateTest, TensorsOfADeviceAreReadAndWrittenToo) {
     return std::vector<StateTensor>{{"host", &host, sizeof(host)}, {"device", device.data(), kSize}};
   };
   auto state = SharedState::Make(tensors(memory), {.path = path_});
-  ASSERT_TRUE(state.ok()) << state.error().text();
+  ASSERT_TRUE(state.ok()) << state.status().text();
   Save(&*state);
   const Memory other(kSize, 77);
   host = 0;
   const auto read = SharedState::Make(tensors(other), {.path = path_});
-  ASSERT_TRUE(read.ok()) << read.error().text();
+  ASSERT_TRUE(read.ok()) << read.status().text();
   EXPECT_EQ(host, 5U);
   EXPECT_TRUE(other.Copy() == memory.Copy());
 }
@@ -269,11 +269,11 @@ TEST_F(SharedStateTest, DeviceThatFailsOrHangsIsAnError) {
   auto state = SharedState::Make({{"x", memory.data(), kSize}}, {.path = path_});
   ASSERT_TRUE(state.ok());
   device().SetFaults({.fail_one_in = 1});
-  EXPECT_EQ(state->Advance(*session_, false).error().code(), Code::kIo);
+  EXPECT_EQ(state->Advance(*session_, false).status().code(), Code::kIo);
   device().SetFaults({.no_memory_one_in = 1});
   EXPECT_FALSE(SharedState::Make({{"x", memory.data(), kSize + 1}}, {}).ok());  // ends elsewhere
   device().SetFaults({.hang_one_in = 1, .patience_ms = 10});
-  EXPECT_EQ(state->Advance(*session_, false).error().code(), Code::kIo);
+  EXPECT_EQ(state->Advance(*session_, false).status().code(), Code::kIo);
   EXPECT_FALSE(fs::exists(path_) || fs::exists(path_ + ".new"));
   device().Reset();
   Save(&*state);

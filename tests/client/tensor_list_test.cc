@@ -26,7 +26,7 @@ class TensorListTest : public ::testing::Test {
                                   {b_.data(), c_.data(), b_.size()},
                                   {d_.data(), d_.data(), d_.size()}},
                                  2, align);
-    EXPECT_TRUE(list.ok()) << list.error().text();
+    EXPECT_TRUE(list.ok()) << list.status().text();
     return std::move(list.value());
   }
   Elements a_ = From(100, 3), b_ = From(200, 5), c_ = Elements(5), d_ = From(300, 1);
@@ -65,8 +65,8 @@ TEST_F(TensorListTest, IsScatteredToTheOutputs) {
 TEST_F(TensorListTest, WhatCannotBeIsRefusedByPlace) {
   const auto refused = [](const std::vector<Tensor>& tensors, const std::string& why) {
     const auto list = TensorList::Make(tensors, 2, 256);
-    EXPECT_EQ(list.error().code(), Code::kInvalidArgument);
-    EXPECT_NE(list.error().text().find(why), std::string::npos) << list.error().text();
+    EXPECT_EQ(list.status().code(), Code::kInvalidArgument);
+    EXPECT_NE(list.status().text().find(why), std::string::npos) << list.status().text();
   };
   const Tensor fine{a_.data(), a_.data(), a_.size()};
   refused({fine, {nullptr, a_.data(), 1}}, "tensor 1: its memory is null");

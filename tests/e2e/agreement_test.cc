@@ -39,8 +39,8 @@ TEST_F(Agreement, CancelledOperationIsCancelledForAllAlsoForThoseWhoComeLater) {
     round.SubmitOn(0);
     round.SubmitOn(1);
     EXPECT_TRUE(round.work(0).Cancel().ok());
-    EXPECT_EQ(round.Wait(0, kPatience).error().code(), Code::kCancelled);
-    EXPECT_EQ(round.Wait(1, kPatience).error().code(), Code::kCancelled);
+    EXPECT_EQ(round.Wait(0, kPatience).status().code(), Code::kCancelled);
+    EXPECT_EQ(round.Wait(1, kPatience).status().code(), Code::kCancelled);
     round.SubmitOn(2);
     round.CheckFailure(Code::kCancelled);
     ExpectWorks(ranks_);
@@ -60,7 +60,7 @@ TEST_F(Agreement, WaitThatTimesOutIsLocal) {
   Round round(ranks_, {.reduction = {}, .count = 500'000});
   round.SubmitOn(0);
   round.SubmitOn(1);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(round.Wait(0, Milliseconds(20)).error().code(), Code::kTimeout);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(round.Wait(0, Milliseconds(20)).status().code(), Code::kTimeout);
   EXPECT_FALSE(round.work(0).Test());
   round.SubmitOn(2);
   const OpResult result = round.Check();
@@ -104,7 +104,7 @@ TEST_F(Agreement, InputOfADroppedWorkCountsAsItWas) {
   }
   std::vector<std::future<Code>> updates;
   for (const auto& rank : ranks_) {
-    updates.push_back(std::async(std::launch::async, [&] { return rank->UpdateView(kPatience).error().code(); }));
+    updates.push_back(std::async(std::launch::async, [&] { return rank->UpdateView(kPatience).status().code(); }));
   }
   for (auto& update : updates) EXPECT_EQ(update.get(), Code::kOk);
   ExpectWorks(ranks_);
@@ -119,7 +119,7 @@ TEST_F(Agreement, RefusedSubmissionHoldsBackThoseAfterItUntilItIsKnown) {
     options.error_feedback = feedback;
     float* const value = &values[rank][i];
     auto work = ranks_[rank]->AllReduceAsync(value, value, 1, DType::kF32, ReduceOp::kSum, options);
-    EXPECT_TRUE(work.ok()) << work.error().text();
+    EXPECT_TRUE(work.ok()) << work.status().text();
     return std::move(*work);
   };
   Work first = start(0, 0, "name");
@@ -128,9 +128,9 @@ TEST_F(Agreement, RefusedSubmissionHoldsBackThoseAfterItUntilItIsKnown) {
   float other = 7;
   auto elsewhere = ranks_[0]->AllReduceAsync(&other, &other, 1, DType::kF32, ReduceOp::kSum, {.channel = 1});
   ASSERT_TRUE(elsewhere.ok());
-  EXPECT_EQ(third.Wait(kPatience).error().code(), Code::kResourceExhausted);
-  EXPECT_EQ(start(0, 2, "").Wait(kPatience).error().code(), Code::kResourceExhausted) << "the second is not known yet";
-  EXPECT_EQ(second.Wait(kPatience).error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(third.Wait(kPatience).status().code(), Code::kResourceExhausted);
+  EXPECT_EQ(start(0, 2, "").Wait(kPatience).status().code(), Code::kResourceExhausted) << "the second is not known yet";
+  EXPECT_EQ(second.Wait(kPatience).status().code(), Code::kInvalidArgument);
   second = start(0, 1, "");
   third = start(0, 2, "");
   std::vector<Work> works;
@@ -150,7 +150,7 @@ TEST_F(Agreement, RefusedSubmissionHoldsBackThoseAfterItUntilItIsKnown) {
   EXPECT_EQ(values[0][2], 600.0F);
   std::vector<std::future<Code>> updates;
   for (const auto& rank : ranks_) {
-    updates.push_back(std::async(std::launch::async, [&] { return rank->UpdateView(kPatience).error().code(); }));
+    updates.push_back(std::async(std::launch::async, [&] { return rank->UpdateView(kPatience).status().code(); }));
   }
   for (auto& update : updates) EXPECT_EQ(update.get(), Code::kOk);
 }
@@ -161,10 +161,10 @@ TEST_F(Agreement, OperationsBeyondTheLimitAreRefusedAndTheOthersFinish) {
   float values[2] = {1, 0};
   for (std::uint64_t i = 0; i < kInFlightMax; ++i) {
     auto work = ranks_[0]->AllReduceAsync(&values[0], &values[1], 1, DType::kF32, ReduceOp::kSum);
-    ASSERT_TRUE(work.ok()) << i << " " << work.error().text();
+    ASSERT_TRUE(work.ok()) << i << " " << work.status().text();
     works.push_back(std::move(*work));
   }
-  EXPECT_EQ(ranks_[0]->AllReduceAsync(&values[0], &values[1], 1, DType::kF32, ReduceOp::kSum).error().code(),
+  EXPECT_EQ(ranks_[0]->AllReduceAsync(&values[0], &values[1], 1, DType::kF32, ReduceOp::kSum).status().code(),
             Code::kResourceExhausted);
   for (std::size_t rank = 1; rank < 3; ++rank) {
     for (std::uint64_t i = 0; i < kInFlightMax; ++i) {
@@ -175,7 +175,7 @@ TEST_F(Agreement, OperationsBeyondTheLimitAreRefusedAndTheOthersFinish) {
   }
   for (Work& work : works) {
     const Outcome outcome = work.Wait(kPatience);
-    ASSERT_TRUE(outcome.ok()) << outcome.error().text();
+    ASSERT_TRUE(outcome.ok()) << outcome.status().text();
     EXPECT_EQ(values[1], 3.0F);
   }
   ExpectWorks(ranks_);

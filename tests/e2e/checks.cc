@@ -45,8 +45,8 @@ void Struck::CheckVictim(const std::vector<Code>& codes) {
     if (!work.valid()) continue;
     const Outcome outcome = work.Wait(kPatience);
     // An operation that was committed before the death may have been reported.
-    EXPECT_TRUE(outcome.ok() || std::count(codes.begin(), codes.end(), outcome.error().code()) > 0)
-        << NameOf(outcome.error().code()) << ": " << outcome.error().text();
+    EXPECT_TRUE(outcome.ok() || std::count(codes.begin(), codes.end(), outcome.status().code()) > 0)
+        << NameOf(outcome.status().code()) << ": " << outcome.status().text();
   }
 }
 
@@ -68,9 +68,9 @@ Sessions Without(Sessions ranks, std::size_t gone) {
 }
 
 void ExpectJoinFails(const JoinOptions& impatient, Code code, const std::string& text) {
-  Error error;
+  Status error;
   EXPECT_TRUE(Eventually([&] {
-    error = Session::Join(impatient).error();
+    error = Session::Join(impatient).status();
     return error.code() == code && error.text().find(text) != std::string::npos;
   })) << error.text();
 }

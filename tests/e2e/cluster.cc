@@ -141,7 +141,7 @@ JoinOptions Cluster::At(std::size_t daemon, const std::string& group, std::uint3
 }
 
 Sessions Cluster::JoinAll(const std::vector<JoinOptions>& options) const {
-  std::vector<std::future<Expected<std::unique_ptr<Session>>>> joins;
+  std::vector<std::future<Result<std::unique_ptr<Session>>>> joins;
   for (const JoinOptions& one : options) {
     joins.push_back(std::async(std::launch::async, [&one] { return Session::Join(one); }));
   }
@@ -149,7 +149,7 @@ Sessions Cluster::JoinAll(const std::vector<JoinOptions>& options) const {
   for (auto& join : joins) {
     auto joined = join.get();
     if (joined.ok()) sessions.push_back(std::move(*joined));
-    EXPECT_TRUE(joined.ok()) << joined.error().text();
+    EXPECT_TRUE(joined.ok()) << joined.status().text();
   }
   return sessions;
 }
@@ -184,7 +184,7 @@ Round::Round(std::vector<Session*> ranks, const RoundOptions& options)
     Place& place = places_.back();
     std::memcpy(place.host_input, input.data(), bytes());
     if (!place.device_in) continue;
-    const Error pushed = place.device_in->Push(bytes());
+    const Status pushed = place.device_in->Push(bytes());
     EXPECT_TRUE(pushed.ok()) << pushed.text();
   }
 }
@@ -216,7 +216,7 @@ Round::Place Round::MakePlace(Session& session) const {
     auto in = session.Allocate(bytes());
     auto out = session.Allocate(in_place ? 0 : output_bytes());
     if (!in.ok() || !out.ok()) {
-      ADD_FAILURE() << "no buffer: " << in.error().text() << out.error().text();
+      ADD_FAILURE() << "no buffer: " << in.status().text() << out.status().text();
       return MakeHeapPlace(in_place);
     }
     place.buffer_in = std::move(*in);
@@ -236,7 +236,7 @@ Round::Place Round::MakeDevicePlace(Session& session, bool in_place) const {
   auto in = bench::Memory::Allocate(&session, bytes(), 0);
   auto out = bench::Memory::Allocate(&session, in_place ? 0 : output_bytes(), 0);
   if (!in.ok() || !out.ok()) {
-    ADD_FAILURE() << "no device memory: " << in.error().text() << out.error().text();
+    ADD_FAILURE() << "no device memory: " << in.status().text() << out.status().text();
     return MakeHeapPlace(in_place);
   }
   place.device_in = std::move(*in);
@@ -270,7 +270,7 @@ void Round::SubmitOn(std::size_t index) {
   auto work = bench::StartCollective(*ranks_[index], options_.collective, options_.reduction,
                                      {places_[index].input, options_.count, places_[index].output, output_count()},
                                      {.channel = options_.channel, .algorithm = options_.algorithm});
-  ASSERT_TRUE(work.ok()) << "trainer " << index << ": " << work.error().text();
+  ASSERT_TRUE(work.ok()) << "trainer " << index << ": " << work.status().text();
   works_[index] = std::move(*work);
 }
 
@@ -298,8 +298,8 @@ OpResult Round::Check() {
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     if (!works_[i].valid()) continue;
     const Outcome outcome = works_[i].Wait(kPatience);
-    EXPECT_TRUE(outcome.ok()) << "trainer " << i << ": " << NameOf(outcome.error().code()) << ": "
-                              << outcome.error().text();
+    EXPECT_TRUE(outcome.ok()) << "trainer " << i << ": " << NameOf(outcome.status().code()) << ": "
+                              << outcome.status().text();
     if (!outcome.ok()) continue;
     const OpResult& result = outcome.value();
     EXPECT_EQ(result.contributors.size(), result.world_size);
@@ -327,10 +327,10 @@ std::string Round::CheckFailure(Code code) {
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     if (!works_[i].valid()) continue;
     const Outcome outcome = works_[i].Wait(kPatience);
-    EXPECT_EQ(outcome.error().code(), code)
-        << "trainer " << i << " got " << NameOf(outcome.error().code()) << ": " << outcome.error().text();
-    EXPECT_EQ(outcome.error().text().empty(), false);
-    if (text.empty()) text = outcome.error().text();
+    EXPECT_EQ(outcome.status().code(), code)
+        << "trainer " << i << " got " << NameOf(outcome.status().code()) << ": " << outcome.status().text();
+    EXPECT_EQ(outcome.status().text().empty(), false);
+    if (text.empty()) text = outcome.status().text();
   }
   return text;
 }
@@ -356,7 +356,7 @@ OpResult UpdateAll(const Sessions& ranks) {
   OpResult first;
   for (std::size_t i = 0; i < updates.size(); ++i) {
     const Outcome outcome = updates[i].get();
-    EXPECT_TRUE(outcome.ok()) << "trainer " << i << ": " << outcome.error().text();
+    EXPECT_TRUE(outcome.ok()) << "trainer " << i << ": " << outcome.status().text();
     if (!outcome.ok()) continue;
     if (i == 0) first = outcome.value();
     EXPECT_EQ(outcome.value().epoch, first.epoch);

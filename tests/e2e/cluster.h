@@ -18,7 +18,7 @@
 namespace ringway::e2e {
 
 using Sessions = std::vector<std::unique_ptr<Session>>;
-using Outcome = Expected<OpResult>;
+using Outcome = Result<OpResult>;
 
 // Returns what the environment says (RINGWAY_TEST_DATA_THREADS), so that whole tests can be run with any; else 0.
 int DataThreads();

@@ -98,7 +98,7 @@ TEST_F(CollectivesTest, WrongCallsAreRefusedByNameAndSubmitNothing) {
   Session& rank = *ranks_[0];
   std::vector<float> memory(100);
   float* const data = memory.data();
-  const auto code = [](const auto& outcome) { return outcome.error().code(); };
+  const auto code = [](const auto& outcome) { return outcome.status().code(); };
   EXPECT_EQ(code(rank.AllGatherAsync(data, 10, data + 10, 29, DType::kF32)), Code::kInvalidArgument);
   EXPECT_EQ(code(rank.AllGatherAsync(data, 10, data, 30, DType::kF32)), Code::kInvalidArgument);
   EXPECT_EQ(code(rank.AllGatherAsync(data + 39, 10, data + 10, 30, DType::kF32)), Code::kInvalidArgument);
@@ -118,12 +118,12 @@ TEST_F(CollectivesTest, ReduceScatterWritesItsPartAlone) {
   std::vector<Work> works;
   for (std::uint32_t i = 0; i < kThree; ++i) {
     auto work = ranks_[i]->ReduceScatterAsync(input.data(), outputs[i].data(), kCount, DType::kF32, ReduceOp::kSum);
-    ASSERT_TRUE(work.ok()) << work.error().text();
+    ASSERT_TRUE(work.ok()) << work.status().text();
     works.push_back(std::move(*work));
   }
   for (std::uint32_t i = 0; i < kThree; ++i) {
     const auto result = works[i].Wait(kPatience);
-    ASSERT_TRUE(result.ok()) << result.error().text();
+    ASSERT_TRUE(result.ok()) << result.status().text();
     const std::size_t begin = result->rank * 4;
     EXPECT_EQ(result->part.begin, begin);
     EXPECT_EQ(result->part.count, result->rank < 2 ? 4u : 2u);
@@ -155,7 +155,7 @@ TEST_F(CollectivesTest, ManyTensorsAreReducedAsOneOperation) {
       for (std::size_t t = 0; t < counts.size(); ++t)
         tensors.push_back({in[t].data(), t % 2 == 0 ? in[t].data() : out[t].data(), counts[t]});
       const auto result = ranks_[rank]->AllReduceMany(tensors, DType::kF32, ReduceOp::kSum);
-      EXPECT_TRUE(result.ok()) << result.error().text();
+      EXPECT_TRUE(result.ok()) << result.status().text();
       for (std::size_t t = 0; t < counts.size(); ++t) {
         const float sum = static_cast<float>(6 * (t + 1));
         for (const float value : t % 2 == 0 ? in[t] : out[t]) ASSERT_EQ(value, sum) << "tensor " << t;
@@ -175,7 +175,7 @@ TEST_F(CollectivesTest, CodecOfOneTensorTakesNothingFromTheNext) {
     OpOptions options;
     options.codec = Codec::kInt8;
     const auto result = ranks_[rank]->AllReduceMany(tensors, DType::kF32, ReduceOp::kSum, options);
-    EXPECT_TRUE(result.ok()) << result.error().text();
+    EXPECT_TRUE(result.ok()) << result.status().text();
     EXPECT_NEAR(large[9], 3e6f, 3e6f / 50);
     EXPECT_NEAR(small[0], 3e-3f, 3e-3f / 50);
   };
@@ -188,10 +188,10 @@ TEST_F(CollectivesTest, ManyTensorsOfOtherCountsAreAMismatchOnAllRanks) {
   for (std::size_t rank = 0; rank < kThree; ++rank) {
     auto work = ranks_[rank]->AllReduceManyAsync(
         {{data.data(), data.data(), 50}, {data.data() + 50, data.data() + 50, 40 + rank}}, DType::kF32, ReduceOp::kSum);
-    ASSERT_TRUE(work.ok()) << work.error().text();
+    ASSERT_TRUE(work.ok()) << work.status().text();
     works.push_back(std::move(*work));
   }
-  for (Work& work : works) EXPECT_EQ(work.Wait().error().code(), Code::kMismatch);
+  for (Work& work : works) EXPECT_EQ(work.Wait().status().code(), Code::kMismatch);
 }
 
 }  // namespace

@@ -36,16 +36,16 @@ class CountedTest : public testing::Test {
     daemon_of_ = SortByRank(&ranks_);
   }
 
-  using SubmitAt = std::function<Expected<Work>(std::uint32_t rank, Session& session)>;
-  std::vector<Expected<OpResult>> Run(const SubmitAt& submit) {
-    std::vector<Expected<Work>> works;
+  using SubmitAt = std::function<Result<Work>(std::uint32_t rank, Session& session)>;
+  std::vector<Result<OpResult>> Run(const SubmitAt& submit) {
+    std::vector<Result<Work>> works;
     for (std::uint32_t rank = 0; rank < world(); ++rank) works.push_back(submit(rank, *ranks_[rank]));
-    std::vector<Expected<OpResult>> out;
-    for (Expected<Work>& work : works) out.push_back(work.ok() ? work->Wait(kPatience) : work.error());
+    std::vector<Result<OpResult>> out;
+    for (Result<Work>& work : works) out.push_back(work.ok() ? work->Wait(kPatience) : work.status());
     return out;
   }
-  static void ExpectAll(const std::vector<Expected<OpResult>>& results, Code code) {
-    for (const auto& result : results) EXPECT_EQ(result.error().code(), code) << result.error().text();
+  static void ExpectAll(const std::vector<Result<OpResult>>& results, Code code) {
+    for (const auto& result : results) EXPECT_EQ(result.status().code(), code) << result.status().text();
   }
   std::uint32_t world() const { return static_cast<std::uint32_t>(ranks_.size()); }
   static Counts Column(const Matrix& counts, std::uint32_t to) {
@@ -65,7 +65,7 @@ class CountedTest : public testing::Test {
     std::vector<Floats> in(world()), out(world());
     std::vector<Buffer> buffers;
     std::vector<const float*> results(world());
-    const auto submit = [&](std::uint32_t rank, Session& session) -> Expected<Work> {
+    const auto submit = [&](std::uint32_t rank, Session& session) -> Result<Work> {
       const std::vector<Part> sends = Sends(counts[rank], overlap);
       in[rank] = FloatsOf(rank, sends.back().begin + sends.back().count + Sum(counts[rank]));
       out[rank].assign(Sum(Column(counts, rank)) + 1, -1);
@@ -75,7 +75,7 @@ class CountedTest : public testing::Test {
                                       options);
       auto input = session.Allocate(in[rank].size() * sizeof(float) + 4);
       auto output = session.Allocate(out[rank].size() * sizeof(float));
-      if (!input.ok() || !output.ok()) return input.ok() ? output.error() : input.error();
+      if (!input.ok() || !output.ok()) return input.ok() ? output.status() : input.status();
       std::copy(in[rank].begin(), in[rank].end(), input->as<float>());
       std::fill_n(output->as<float>(), out[rank].size(), -1.0F);
       results[rank] = output->as<float>();
@@ -186,7 +186,7 @@ TEST_F(CountedTest, RanksThatDisagreeGetAMismatchThatNamesBoth) {
                                     DType::kF32);
     });
     ExpectAll(results, Code::kMismatch);
-    return results[0].error().text();
+    return results[0].status().text();
   };
   const Matrix right(kCountedPeers, Counts(kCountedPeers, 10));
   Matrix more = right, none = right;
@@ -223,14 +223,14 @@ TEST_F(CountedTest, DeathIsAnErrorOnAllThatStayWhetherTheyExchangeSomethingOrNot
   for (std::uint32_t rank = 0; rank < kCountedPeers; ++rank) {
     auto work = ranks_[rank]->AllToAllVAsync(in[rank].data(), PartsOf(counts[rank]), out[rank].data(),
                                              Column(counts, rank), DType::kF32);
-    ASSERT_TRUE(work.ok()) << work.error().text();
+    ASSERT_TRUE(work.ok()) << work.status().text();
     works.push_back(std::move(*work));
   }
   cluster_.daemon(daemon_of_[1]).Kill();
   works[1] = Work();
   for (const std::uint32_t rank : {0U, 2U, 3U}) {
     const auto result = works[rank].Wait(kPatience);
-    EXPECT_EQ(result.error().code(), Code::kPeerLost) << result.error().text();
+    EXPECT_EQ(result.status().code(), Code::kPeerLost) << result.status().text();
     EXPECT_EQ(ranks_[rank]->world_size(), kCountedPeers - 1);
   }
   ranks_.erase(ranks_.begin() + 1);
@@ -263,14 +263,14 @@ TEST_F(CountedTest, CancellingIsAgreedWithThoseWhoExchangeNothing) {
   std::vector<Work> works;
   for (std::uint32_t rank = 0; rank + 1 < kCountedPeers; ++rank) {
     auto work = submit(rank);
-    ASSERT_TRUE(work.ok()) << work.error().text();
+    ASSERT_TRUE(work.ok()) << work.status().text();
     works.push_back(std::move(*work));
   }
   ASSERT_TRUE(works[2].Cancel().ok());
-  for (Work& work : works) EXPECT_EQ(work.Wait(kPatience).error().code(), Code::kCancelled);
+  for (Work& work : works) EXPECT_EQ(work.Wait(kPatience).status().code(), Code::kCancelled);
   auto late = submit(kCountedPeers - 1);
-  ASSERT_TRUE(late.ok()) << late.error().text();
-  EXPECT_EQ(late->Wait(kPatience).error().code(), Code::kCancelled);
+  ASSERT_TRUE(late.ok()) << late.status().text();
+  EXPECT_EQ(late->Wait(kPatience).status().code(), Code::kCancelled);
   CheckAllToAllV(counts, false, false);
 }
 
@@ -278,8 +278,8 @@ TEST_F(CountedTest, WrongCallsAreRefusedByNameAndSubmitNothing) {
   Session& rank = *ranks_[0];
   Floats data(200);
   const auto text = [](const auto& outcome) {
-    EXPECT_EQ(outcome.error().code(), Code::kInvalidArgument) << outcome.error().text();
-    return outcome.error().text();
+    EXPECT_EQ(outcome.status().code(), Code::kInvalidArgument) << outcome.status().text();
+    return outcome.status().text();
   };
   float* const in = data.data();
   float* const out = in + 100;
@@ -297,7 +297,7 @@ TEST_F(CountedTest, WrongCallsAreRefusedByNameAndSubmitNothing) {
   const std::size_t huge = std::size_t{1} << 62;
   EXPECT_NE(text(rank.AllGatherVAsync(in, out, {huge, huge, huge, huge}, DType::kF32)).find("2^46"), std::string::npos);
   const OpOptions ring{.algorithm = Algorithm::kRing};
-  EXPECT_EQ(rank.AllToAllVAsync(in, PartsOf(counts), out, counts, DType::kF32, ring).error().code(),
+  EXPECT_EQ(rank.AllToAllVAsync(in, PartsOf(counts), out, counts, DType::kF32, ring).status().code(),
             Code::kNotSupported);
   CheckAllToAllV(Matrix(kCountedPeers, counts), false, false);
 }
@@ -308,10 +308,10 @@ TEST(CountedAloneTest, WhatIsSentToItselfLiesElsewhereInTheInput) {
   const Floats in = FloatsOf(0, 1000);
   Floats out(100, -1);
   const auto moved = alone[0]->AllToAllV(in.data(), {{900, 90}}, out.data(), {90}, DType::kF32);
-  ASSERT_TRUE(moved.ok()) << moved.error().text();
+  ASSERT_TRUE(moved.ok()) << moved.status().text();
   for (std::size_t i = 0; i < out.size(); ++i) EXPECT_EQ(out[i], i < 90 ? in[900 + i] : -1) << i;
   const auto gathered = alone[0]->AllGatherV(in.data(), out.data(), {100}, DType::kF32);
-  ASSERT_TRUE(gathered.ok()) << gathered.error().text();
+  ASSERT_TRUE(gathered.ok()) << gathered.status().text();
   EXPECT_EQ(out, FloatsOf(0, 100));
 }
 

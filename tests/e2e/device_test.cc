@@ -138,7 +138,7 @@ TEST_F(Device, ChannelsInDifferentOrdersDoNotBlockEachOthersCopies) {
     options.stream = stream.handle();
     for (int round = 0; round < kRounds; ++round) {
       auto work = ranks[rank]->AllReduceAsync(memory, memory, kCount, DType::kF32, ReduceOp::kSum, options);
-      ASSERT_TRUE(work.ok()) << work.error().text();
+      ASSERT_TRUE(work.ok()) << work.status().text();
       ASSERT_TRUE(work->WaitOnStream(stream.handle()).ok());
     }
     stream.Synchronize();
@@ -165,7 +165,7 @@ TEST_F(Device, StreamOfASenderWaitsForItsInput) {
   OpOptions options;
   options.stream = stream.handle();
   auto work = ranks[0]->SendAsync(memory, kCount, DType::kF32, ranks[1]->rank(), 0, options);
-  ASSERT_TRUE(work.ok()) << work.error().text();
+  ASSERT_TRUE(work.ok()) << work.status().text();
   EXPECT_EQ(work->WaitOnStream(stream.handle(), Milliseconds(1)).code(), Code::kTimeout);
   go.set_value();
   EXPECT_TRUE(work->WaitOnStream(stream.handle()).ok());
@@ -199,7 +199,7 @@ TEST_F(Device, StepsFollowEachOtherOnStreamsWithoutTheHost) {
       options.stream = streams[rank]->handle();
       auto work =
           ranks[rank]->AllReduceAsync(memories[rank], memories[rank], kCount, DType::kF32, ReduceOp::kAvg, options);
-      ASSERT_TRUE(work.ok()) << work.error().text();
+      ASSERT_TRUE(work.ok()) << work.status().text();
       ASSERT_TRUE(work->WaitOnStream(streams[rank]->handle()).ok());
       works[rank].push_back(std::move(*work));
       streams[rank]->Enqueue([memory = memories[rank], rank] {

@@ -56,7 +56,7 @@ TEST(EightWays, FrozenPeerIsEvictedWithinTheConfiguredTime) {
   struck.CheckVictim({Code::kEvicted});
   const Session& victim = *ranks[2];
   EXPECT_TRUE(Eventually([&] {
-    return ranks[2]->AllReduceAsync(nullptr, nullptr, 0, DType::kF32, ReduceOp::kSum).error().code() == Code::kEvicted;
+    return ranks[2]->AllReduceAsync(nullptr, nullptr, 0, DType::kF32, ReduceOp::kSum).status().code() == Code::kEvicted;
   })) << victim.peer_id();
   ExpectWorks(Without(std::move(ranks), 2));
 }
@@ -116,7 +116,7 @@ TEST(EightWays, NewcomerThatNobodyCanReachLearnsWhyAndStaysOutside) {
   }));
   const auto joined = joining.get();
   EXPECT_FALSE(joined.ok());
-  const std::string text = joined.error().text();
+  const std::string text = joined.status().text();
   EXPECT_NE(text.find("cannot reach"), std::string::npos) << text;
   EXPECT_NE(text.find(closed.address()), std::string::npos) << text;
   ExpectWorks(ranks);
@@ -171,8 +171,8 @@ TEST(EightWays, EveryDtypeWorksOrIsRefusedByName) {
     if (!IsSupported(reduction.dtype, reduction.op, reduction.codec)) {
       std::uint64_t value = 1;
       const Outcome refused = ranks[0]->AllReduce(&value, &value, 1, reduction.dtype, reduction.op);
-      EXPECT_EQ(refused.error().code(), Code::kNotSupported);
-      EXPECT_NE(refused.error().text().find("avg of integers"), std::string::npos) << refused.error().text();
+      EXPECT_EQ(refused.status().code(), Code::kNotSupported);
+      EXPECT_NE(refused.status().text().find("avg of integers"), std::string::npos) << refused.status().text();
       return;
     }
     ++working;

@@ -61,7 +61,7 @@ class Faults : public testing::Test {
     for (const std::size_t suspect : suspects) {
       const Outcome outcome = round.Wait(suspect, kPatience);
       if (outcome.ok()) continue;
-      EXPECT_EQ(outcome.error().code(), Code::kEvicted) << outcome.error().text();
+      EXPECT_EQ(outcome.status().code(), Code::kEvicted) << outcome.status().text();
       evicted.push_back(suspect);
       round.work(suspect) = Work();
     }

@@ -53,7 +53,7 @@ TEST_F(FloodTest, RunningGroupNoticesNothingAndDaemonsAndOperatorsGetThrough) {
       world = UpdateAll(good_).world_size;
     }
     auto joined = joining.get();
-    ASSERT_TRUE(joined.ok()) << joined.error().text();
+    ASSERT_TRUE(joined.ok()) << joined.status().text();
     good_.push_back(std::move(*joined));
     const std::size_t until = flood.opened() + 2 * Flood::kAtOnce;
     EXPECT_TRUE(Eventually([&] {

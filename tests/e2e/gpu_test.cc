@@ -61,7 +61,7 @@ class Vectors {
     std::vector<Work> works;
     for (std::size_t rank = 0; rank < memory_.size(); ++rank) {
       auto work = ranks[rank]->AllReduceAsync(memory_[rank], memory_[rank], count_, DType::kF32, ReduceOp::kSum);
-      EXPECT_TRUE(work.ok()) << work.error().text();
+      EXPECT_TRUE(work.ok()) << work.status().text();
       works.push_back(std::move(work.value()));
       if (cancels) break;  // the others never come
     }
@@ -69,11 +69,11 @@ class Vectors {
       const Code code = work.WaitOnStream(nullptr, cancels ? Milliseconds(500) : kForever).code();
       EXPECT_TRUE(code == Code::kOk || (cancels && code == Code::kTimeout));  // where no stream may wait
     }
-    const Error cancelled = cancels ? works.front().Cancel() : Error();
+    const Status cancelled = cancels ? works.front().Cancel() : Status();
     EXPECT_TRUE(cancelled.ok()) << cancelled.text();
     std::vector<float> values(count_);
     EXPECT_TRUE(library_->CopyNow(values.data(), memory_.front(), bytes()).ok());
-    for (Work& work : works) EXPECT_EQ(work.Wait().error().code(), cancels ? Code::kCancelled : Code::kOk);
+    for (Work& work : works) EXPECT_EQ(work.Wait().status().code(), cancels ? Code::kCancelled : Code::kOk);
     return values;
   }
 

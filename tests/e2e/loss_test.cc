@@ -19,9 +19,9 @@ TEST(Loss, DaemonKilledInLargeOperationsLeavesRightSumsOfTheSurvivors) {
   cluster.daemon(3).Kill();
   struck.CheckSurvivors();
   struck.CheckVictim({Code::kDaemonLost});
-  EXPECT_EQ(ranks[3]->AllReduceAsync(nullptr, nullptr, 0, DType::kF32, ReduceOp::kSum).error().code(),
+  EXPECT_EQ(ranks[3]->AllReduceAsync(nullptr, nullptr, 0, DType::kF32, ReduceOp::kSum).status().code(),
             Code::kDaemonLost);
-  EXPECT_EQ(ranks[3]->UpdateView().error().code(), Code::kDaemonLost);
+  EXPECT_EQ(ranks[3]->UpdateView().status().code(), Code::kDaemonLost);
   ExpectWorks(Without(std::move(ranks), 3));
 }
 
@@ -38,7 +38,7 @@ TEST(Loss, DaemonKilledInTheMiddleIsInNoResult) {
   round.Submit();
   EXPECT_TRUE(Eventually([&] { return sent() > before; })) << "it has begun";
   cluster.daemon(1).Kill();
-  EXPECT_EQ(round.Wait(1).error().code(), Code::kDaemonLost);
+  EXPECT_EQ(round.Wait(1).status().code(), Code::kDaemonLost);
   round.work(1) = Work();
   const OpResult result = round.Check();
   EXPECT_EQ(result.world_size, 3u);
@@ -66,9 +66,9 @@ TEST(Loss, OperationThatOutlastsTheGraceOfItsDaemonSaysThatThisStops) {
   const float input = 1;
   float sum = 0;
   auto work = ranks[0]->AllReduceAsync(&input, &sum, 1, DType::kF32, ReduceOp::kSum);  // the other is late
-  ASSERT_TRUE(work.ok()) << work.error().text();
+  ASSERT_TRUE(work.ok()) << work.status().text();
   cluster.daemon(0).Signal(SIGTERM);
-  EXPECT_EQ(work->Wait().error().code(), Code::kShuttingDown) << "it did not leave by itself";
+  EXPECT_EQ(work->Wait().status().code(), Code::kShuttingDown) << "it did not leave by itself";
   EXPECT_EQ(cluster.daemon(0).Wait(), 0);
 }
 
@@ -85,7 +85,7 @@ TEST(Loss, DaemonThatIsTerminatedLeavesWithoutAnErrorForAnybody) {
   cluster.daemon(0).Signal(SIGTERM);
   for (const auto& round : rounds) EXPECT_EQ(round->Check().world_size, 3u) << "running operations are finished";
   EXPECT_EQ(cluster.daemon(0).Wait(), 0);
-  EXPECT_EQ(ranks[0]->AllReduceAsync(nullptr, nullptr, 0, DType::kF32, ReduceOp::kSum).error().code(),
+  EXPECT_EQ(ranks[0]->AllReduceAsync(nullptr, nullptr, 0, DType::kF32, ReduceOp::kSum).status().code(),
             Code::kShuttingDown);
   const Sessions rest = Without(std::move(ranks), 0);
   Round round(rest);
@@ -148,7 +148,7 @@ TEST(Loss, TrainerThatHangsIsEvicted) {
   Round round(std::vector{ranks[0].get(), ranks[2].get()}, {.reduction = {}, .number = 7});
   round.Submit();
   EXPECT_EQ(round.Check().world_size, 2u);
-  const auto reported = ranks[1]->AllReduce(nullptr, nullptr, 0, DType::kF32, ReduceOp::kSum).error();
+  const auto reported = ranks[1]->AllReduce(nullptr, nullptr, 0, DType::kF32, ReduceOp::kSum).status();
   EXPECT_EQ(reported.code(), Code::kEvicted) << reported.text();
   EXPECT_NE(reported.text().find("submitted nothing"), std::string::npos) << reported.text();
 }

@@ -23,7 +23,7 @@ TEST(Master, DaemonThatDiesDuringTheOutageIsReplacedByTheSurvivorsViewAfterIt) {
   ranks.pop_back();
   Round round(ranks, {.reduction = {}, .count = kLargeCount});
   round.Submit();
-  EXPECT_EQ(round.Wait(0, Milliseconds(20)).error().code(), Code::kTimeout) << "without a master nobody decides";
+  EXPECT_EQ(round.Wait(0, Milliseconds(20)).status().code(), Code::kTimeout) << "without a master nobody decides";
   cluster.RestartMaster();
   EXPECT_EQ(round.Check().world_size, 2u);
   ExpectWorks(ranks);
@@ -82,7 +82,7 @@ TEST(Master, BlackHoledMasterIsMissedByNobodyAndDecidesWhenItIsBack) {
   Round round(ranks, {.reduction = {}, .count = kLargeCount});
   round.Submit();
   expect_connected(3, false);
-  EXPECT_EQ(round.Wait(0, Milliseconds(6000)).error().code(), Code::kTimeout) << "without a master nobody decides";
+  EXPECT_EQ(round.Wait(0, Milliseconds(6000)).status().code(), Code::kTimeout) << "without a master nobody decides";
   island.Restore();
   EXPECT_EQ(round.Check().world_size, 3u);
   ExpectWorks(ranks);
@@ -92,7 +92,7 @@ TEST(Master, BlackHoledMasterIsMissedByNobodyAndDecidesWhenItIsBack) {
   RoundsUntil(ranks, [](const OpResult& result) { return result.update_waits; });
   EXPECT_EQ(UpdateAll(ranks).world_size, 4u);
   auto joined = joining.get();
-  ASSERT_TRUE(joined.ok()) << joined.error().text();
+  ASSERT_TRUE(joined.ok()) << joined.status().text();
   ranks.push_back(std::move(*joined));
   ExpectWorks(ranks);
 }
@@ -110,7 +110,7 @@ TEST(Master, JoinsWaitForTheMasterToComeBack) {
   Sessions ranks;
   for (auto* join : {&pending, &late}) {
     auto joined = join->get();
-    ASSERT_TRUE(joined.ok()) << joined.error().text();
+    ASSERT_TRUE(joined.ok()) << joined.status().text();
     ranks.push_back(std::move(*joined));
   }
   ExpectWorks(ranks);
@@ -188,7 +188,7 @@ TEST(Master, FullDiskStopsChangesAndNothingElse) {
   round.Submit();
   EXPECT_TRUE(Eventually([&] { return cluster.MasterStatus()["master"].value("journal", "ok") != "ok"; }));
   EXPECT_NE(cluster.master().Err().find("journal_failed"), std::string::npos) << cluster.master().Err();
-  EXPECT_EQ(round.Wait(0, Milliseconds(20)).error().code(), Code::kTimeout) << "nothing may be decided";
+  EXPECT_EQ(round.Wait(0, Milliseconds(20)).status().code(), Code::kTimeout) << "nothing may be decided";
   ASSERT_EQ(::prlimit(cluster.master().pid(), RLIMIT_FSIZE, &roomy, nullptr), 0);
   EXPECT_EQ(round.Check().world_size, 2u);
 }

@@ -17,7 +17,7 @@
 namespace ringway::e2e {
 namespace {
 
-using Joining = std::future<Expected<std::unique_ptr<Session>>>;
+using Joining = std::future<Result<std::unique_ptr<Session>>>;
 
 Joining JoinInBackground(const JoinOptions& options) {
   return std::async(std::launch::async, [options] { return Session::Join(options); });
@@ -37,7 +37,7 @@ void ExpectWorld(const Sessions& ranks, std::uint32_t world) {
 void ExpectMembers(const Sessions& ranks) {
   for (const auto& session : ranks) {
     const auto members = session->Members();
-    ASSERT_TRUE(members.ok()) << members.error().text();
+    ASSERT_TRUE(members.ok()) << members.status().text();
     ASSERT_EQ(members->size(), ranks.size());
     EXPECT_EQ((*members)[session->rank()].peer_id, session->peer_id());
     for (const Member& member : *members) EXPECT_FALSE(member.name.empty());
@@ -50,7 +50,7 @@ void AdmitSecond(Sessions* ranks, const JoinOptions& options) {
   (void)RoundsUntil(*ranks, UpdateWaits);
   EXPECT_EQ(UpdateAll(*ranks).world_size, 2u);
   auto joined = joining.get();
-  ASSERT_TRUE(joined.ok()) << joined.error().text();
+  ASSERT_TRUE(joined.ok()) << joined.status().text();
   ranks->push_back(std::move(*joined));
   ExpectWorld(*ranks, 2);
 }
@@ -68,14 +68,14 @@ TEST(Membership, MemoryIsTheTrainersAgainAfterAnAbort) {
   const std::span<float> out(output->as<float>(), kCount);
   std::fill(in.begin(), in.end(), 1.0F);
   auto work = ranks[0]->AllReduceAsync(in.data(), out.data(), kCount, DType::kF32, ReduceOp::kSum);
-  ASSERT_TRUE(work.ok()) << work.error().text();
+  ASSERT_TRUE(work.ok()) << work.status().text();
   ranks[0]->Abort();
-  EXPECT_EQ(work->Wait().error().code(), Code::kLeft);
+  EXPECT_EQ(work->Wait().status().code(), Code::kLeft);
   std::fill(in.begin(), in.end(), 1000.0F);
   std::fill(out.begin(), out.end(), 7.0F);
   std::vector<float> other(kCount, 2.0F);
   const auto result = ranks[1]->AllReduce(other.data(), other.data(), kCount, DType::kF32, ReduceOp::kSum);
-  ASSERT_TRUE(result.ok()) << result.error().text();
+  ASSERT_TRUE(result.ok()) << result.status().text();
   ASSERT_EQ(result->world_size, 2u) << "the daemon had it before the leave";
   EXPECT_EQ(std::count(other.begin(), other.end(), 3.0F), kCount);
   EXPECT_EQ(std::count(out.begin(), out.end(), 7.0F), kCount);
@@ -88,12 +88,12 @@ TEST(Membership, SubmissionsToAStoppedDaemonEndWithTheirTimeout) {
   std::vector<std::uint8_t> values(256, 1);
   std::vector<Work> works;
   cluster.daemon(0).Signal(SIGSTOP);
-  Error refused;
+  Status refused;
   while (refused.ok() && works.size() < values.size()) {
     std::uint8_t* value = &values[works.size()];
     auto work =
         ranks[0]->AllReduceAsync(value, value, 1, DType::kU8, ReduceOp::kSum, {.submit_timeout = Milliseconds(1)});
-    refused = work.error();
+    refused = work.status();
     if (work.ok()) works.push_back(std::move(*work));
   }
   EXPECT_EQ(refused.code(), Code::kTimeout) << refused.text();
@@ -115,7 +115,7 @@ TEST(Membership, NewcomerIsAdmittedWhenAllUpdateTheirView) {
   EXPECT_EQ(update.world_size, 3u);
   EXPECT_GT(update.epoch, before.epoch);
   auto joined = joining.get();
-  ASSERT_TRUE(joined.ok()) << joined.error().text();
+  ASSERT_TRUE(joined.ok()) << joined.status().text();
   ranks.push_back(std::move(*joined));
   EXPECT_EQ(ranks[2]->epoch(), update.epoch);
   EXPECT_EQ(ranks[2]->world_size(), 3u);
@@ -143,7 +143,7 @@ TEST(Membership, SeveralNewcomersComeWhileOperationsRun) {
         if (!joining.valid() || joining.wait_for(Milliseconds(0)) != std::future_status::ready) continue;
         auto joined = joining.get();
         if (joined.ok()) ranks.push_back(std::move(*joined));
-        EXPECT_TRUE(joined.ok()) << joined.error().text();
+        EXPECT_TRUE(joined.ok()) << joined.status().text();
       }
       return ranks.size() >= update.world_size;
     }));
@@ -205,7 +205,7 @@ TEST(Membership, FirstJoinerWithADeadAddressHoldsNobodyUpAndLearnsWhy) {
   ExpectWorld(ranks, 3);
   JoinOptions hasty = cluster.At(dead, "job", 3);
   hasty.timeout = std::chrono::seconds(5);
-  EXPECT_EQ(Session::Join(hasty).error().code(), Code::kPeerUnreachable) << "the cause, not that time is over";
+  EXPECT_EQ(Session::Join(hasty).status().code(), Code::kPeerUnreachable) << "the cause, not that time is over";
   cluster.daemon(dead).Kill();
   EXPECT_FALSE(first.get().ok());
 }
@@ -263,7 +263,7 @@ TEST(Membership, LanesLeaveDescriptorsToTrainers) {
   std::vector<Buffer> buffers;
   for (const Sessions& group : groups) {
     auto buffer = group[0]->Allocate(1000);
-    ASSERT_TRUE(buffer.ok()) << buffer.error().text();
+    ASSERT_TRUE(buffer.ok()) << buffer.status().text();
     buffers.push_back(std::move(*buffer));
     ExpectWorks(group);
   }
@@ -277,8 +277,8 @@ TEST(Membership, DuplicateNameIsRefused) {
   ASSERT_EQ(ranks.size(), 1u);
   options.socket_path = cluster.socket(1);
   const auto second = Session::Join(options);
-  EXPECT_EQ(second.error().code(), Code::kJoinRefused);
-  EXPECT_NE(second.error().text().find("twin"), std::string::npos) << second.error().text();
+  EXPECT_EQ(second.status().code(), Code::kJoinRefused);
+  EXPECT_NE(second.status().text().find("twin"), std::string::npos) << second.status().text();
   ExpectWorld(ranks, 1);
 }
 
@@ -307,8 +307,8 @@ TEST(Membership, DifferentLossPolicyIsRefused) {
   JoinOptions options = cluster.At(1, "job", 1);
   options.fail_on_peer_loss = true;
   const auto second = Session::Join(options);
-  EXPECT_EQ(second.error().code(), Code::kJoinRefused);
-  EXPECT_NE(second.error().text().find("fail_on_peer_loss"), std::string::npos) << second.error().text();
+  EXPECT_EQ(second.status().code(), Code::kJoinRefused);
+  EXPECT_NE(second.status().text().find("fail_on_peer_loss"), std::string::npos) << second.status().text();
 }
 
 TEST(Membership, LeaverIsMissedByNobody) {
@@ -318,9 +318,9 @@ TEST(Membership, LeaverIsMissedByNobody) {
   Round last(ranks, {.reduction = {}, .count = 1'000'000});
   last.Submit();
   EXPECT_TRUE(ranks[1]->Leave(kPatience).ok());
-  EXPECT_EQ(last.Wait(1).error().code(), Code::kOk) << "what was submitted is finished";
+  EXPECT_EQ(last.Wait(1).status().code(), Code::kOk) << "what was submitted is finished";
   EXPECT_EQ(last.Check().world_size, 3u);
-  EXPECT_EQ(ranks[1]->UpdateView().error().code(), Code::kLeft);
+  EXPECT_EQ(ranks[1]->UpdateView().status().code(), Code::kLeft);
   ranks.erase(ranks.begin() + 1);
   ExpectWorld(ranks, 2);
 }

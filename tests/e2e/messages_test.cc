@@ -34,11 +34,11 @@ class MessagesTest : public testing::Test {
     ASSERT_EQ(ranks_.size(), kWorld);
     daemon_of_ = SortByRank(&ranks_);
   }
-  static Code CodeOf(Expected<Work>& work) {
-    return work.ok() ? work->Wait(kPatience).error().code() : work.error().code();
+  static Code CodeOf(Result<Work>& work) {
+    return work.ok() ? work->Wait(kPatience).status().code() : work.status().code();
   }
   void Kill(std::uint32_t rank) { cluster_.daemon(daemon_of_[rank]).Kill(); }
-  static void ExpectBoth(Expected<Work>& send, Expected<Work>& recv, Code code) {
+  static void ExpectBoth(Result<Work>& send, Result<Work>& recv, Code code) {
     const Code sent = CodeOf(send), received = CodeOf(recv);
     EXPECT_EQ(sent, code) << NameOf(sent);
     EXPECT_EQ(received, code) << NameOf(received);
@@ -104,7 +104,7 @@ TEST_F(MessagesTest, BuffersOfTheSessionAreSentAndFilledWhereTheyAre) {
 TEST_F(MessagesTest, ManyAreInFlightBesideCollectives) {
   constexpr std::uint32_t kEach = 60;
   std::vector<Bytes> in, out(kEach);
-  std::vector<Expected<Work>> works;
+  std::vector<Result<Work>> works;
   std::vector<std::vector<float>> sums(kWorld, std::vector<float>(300'000, 1));
   for (std::uint32_t i = 0; i < kEach; ++i) in.push_back(Content(1 + 1500 * i, i));
   const auto submit = [&](bool sends, std::uint32_t i) {
@@ -120,7 +120,7 @@ TEST_F(MessagesTest, ManyAreInFlightBesideCollectives) {
                                                  ReduceOp::kSum));
   }
   for (std::uint32_t i = 0; i < kEach; ++i) works.push_back(submit(false, i));
-  for (Expected<Work>& work : works) EXPECT_EQ(CodeOf(work), Code::kOk);
+  for (Result<Work>& work : works) EXPECT_EQ(CodeOf(work), Code::kOk);
   EXPECT_EQ(out, in);
   for (const auto& sum : sums) EXPECT_EQ(sum, std::vector<float>(300'000, kWorld));
 }
@@ -130,8 +130,8 @@ TEST_F(MessagesTest, OtherSizesAndDTypesAreAMismatchThatNamesBoth) {
   auto send = ranks_[0]->SendAsync(in.data(), 10, DType::kF32, 1);
   auto recv = ranks_[1]->RecvAsync(out.data(), 9, DType::kF32, 0);
   ExpectBoth(send, recv, Code::kMismatch);
-  for (Expected<Work>* work : {&send, &recv}) {
-    const std::string text = (*work)->Wait().error().text();
+  for (Result<Work>* work : {&send, &recv}) {
+    const std::string text = (*work)->Wait().status().text();
     EXPECT_NE(text.find("sends 10 f32"), std::string::npos) << text;
     EXPECT_NE(text.find("receives 9 f32"), std::string::npos) << text;
   }
@@ -159,13 +159,13 @@ TEST_F(MessagesTest, EitherEndCancelsForBoth) {
 TEST_F(MessagesTest, WhatCannotBeIsRefused) {
   Bytes data(10);
   const auto refused = [&](std::uint32_t to, const OpOptions& options = {}) {
-    return ranks_[0]->Send(data.data(), 10, DType::kU8, to, 0, options).error().code();
+    return ranks_[0]->Send(data.data(), 10, DType::kU8, to, 0, options).status().code();
   };
   EXPECT_EQ(refused(0), Code::kInvalidArgument);
   EXPECT_EQ(refused(kWorld), Code::kInvalidArgument);
   EXPECT_EQ(refused(1, {.channel = 64}), Code::kInvalidArgument);
-  EXPECT_EQ(ranks_[0]->Recv(nullptr, 10, DType::kU8, 1).error().code(), Code::kInvalidArgument);
-  EXPECT_EQ(ranks_[0]->Send(data.data(), 10, DType::kF32, 1, 0, {.codec = Codec::kBf16}).error().code(),
+  EXPECT_EQ(ranks_[0]->Recv(nullptr, 10, DType::kU8, 1).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(ranks_[0]->Send(data.data(), 10, DType::kF32, 1, 0, {.codec = Codec::kBf16}).status().code(),
             Code::kNotSupported);
   EXPECT_EQ(refused(1, {.algorithm = Algorithm::kRing}), Code::kNotSupported);
   ExpectGoesOn(0, 1);
@@ -191,10 +191,10 @@ TEST_F(MessagesTest, ThePartnersOfOneThatDiesAreNotifiedAndTheOthersGoOn) {
 TEST_F(MessagesTest, WhoIsLeftLearnsItFromTheFirstSendToOneThatIsGone) {
   Kill(2);
   Bytes data(10);
-  EXPECT_EQ(ranks_[0]->Recv(data.data(), 10, DType::kU8, 2).error().code(), Code::kPeerLost);
+  EXPECT_EQ(ranks_[0]->Recv(data.data(), 10, DType::kU8, 2).status().code(), Code::kPeerLost);
   EXPECT_EQ(ranks_[0]->world_size(), 2U);
   ASSERT_TRUE(ranks_[1]->world_size() == 2 || ranks_[1]->rank() == 1);
-  EXPECT_EQ(ranks_[1]->Send(data.data(), 10, DType::kU8, 2).error().code(), Code::kPeerLost);
+  EXPECT_EQ(ranks_[1]->Send(data.data(), 10, DType::kU8, 2).status().code(), Code::kPeerLost);
   EXPECT_EQ(ranks_[1]->world_size(), 2U);
 }
 
@@ -205,10 +205,10 @@ TEST_F(MessagesTest, ADeadlineOfEitherEndIsThatOfBoth) {
   Sessions pair = cluster_.JoinAll({options, slow});
   Bytes data(100), out(100);
   const std::uint32_t hurried = pair[0]->rank(), patient = pair[1]->rank();
-  EXPECT_EQ(pair[0]->Send(data.data(), 100, DType::kU8, patient).error().code(), Code::kDeadline);
-  EXPECT_EQ(pair[1]->Recv(out.data(), 100, DType::kU8, hurried).error().code(), Code::kDeadline);
-  EXPECT_EQ(pair[0]->Recv(out.data(), 100, DType::kU8, patient).error().code(), Code::kDeadline);
-  EXPECT_EQ(pair[1]->Send(data.data(), 100, DType::kU8, hurried).error().code(), Code::kDeadline);
+  EXPECT_EQ(pair[0]->Send(data.data(), 100, DType::kU8, patient).status().code(), Code::kDeadline);
+  EXPECT_EQ(pair[1]->Recv(out.data(), 100, DType::kU8, hurried).status().code(), Code::kDeadline);
+  EXPECT_EQ(pair[0]->Recv(out.data(), 100, DType::kU8, patient).status().code(), Code::kDeadline);
+  EXPECT_EQ(pair[1]->Send(data.data(), 100, DType::kU8, hurried).status().code(), Code::kDeadline);
 }
 
 TEST_F(MessagesTest, ADroppedSendArrives) {
@@ -219,7 +219,7 @@ TEST_F(MessagesTest, ADroppedSendArrives) {
     ASSERT_TRUE(dropped.ok());
   }
   in.assign(in.size(), 0);
-  EXPECT_EQ(ranks_[1]->Recv(out.data(), out.size(), DType::kU8, 0).error().code(), Code::kOk);
+  EXPECT_EQ(ranks_[1]->Recv(out.data(), out.size(), DType::kU8, 0).status().code(), Code::kOk);
   EXPECT_EQ(out, sent);
 }
 
@@ -231,7 +231,7 @@ TEST_F(MessagesTest, TheBenchMeasuresThem) {
   options.iterations = 3;
   options.in_flight = 2;
   options.check = true;
-  std::vector<std::future<Expected<std::vector<bench::SizeResult>>>> runs;
+  std::vector<std::future<Result<std::vector<bench::SizeResult>>>> runs;
   for (const auto& session : ranks_) {
     runs.push_back(std::async(std::launch::async, [&options, &session] {
       return bench::Runner(options, session.get(), getpid()).Run([](const bench::SizeResult&) {});
@@ -239,7 +239,7 @@ TEST_F(MessagesTest, TheBenchMeasuresThem) {
   }
   for (auto& run : runs) {
     const auto results = run.get();
-    ASSERT_TRUE(results.ok()) << results.error().text();
+    ASSERT_TRUE(results.ok()) << results.status().text();
     ASSERT_EQ(results->size(), options.sizes.size());
     for (const bench::SizeResult& result : *results) {
       EXPECT_EQ(result.wrong, 0U) << result.bytes;

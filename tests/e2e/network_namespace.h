@@ -2,7 +2,7 @@
 // made to vanish: nobody gets a reset or an error, as on a path that has died.
 //
 //   NetworkNamespace island;
-//   if (!island.error().empty()) GTEST_SKIP() << island.error();   // not root, or not allowed here
+//   if (!island.status().empty()) GTEST_SKIP() << island.status();   // not root, or not allowed here
 //   cluster.AddDaemonAt({island.host_inside(), island.wrapper()});
 //   island.BlackHole();
 //

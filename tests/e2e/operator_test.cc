@@ -33,7 +33,7 @@ class DrainTest : public testing::Test {
 };
 
 struct Trained {
-  Error error;
+  Status error;
   OpResult last;
 };
 
@@ -43,7 +43,7 @@ Trained Train(Session& session) {
   std::vector<float> data(100'000, 1.0f), sum(data.size());
   for (;;) {
     auto result = session.AllReduce(data.data(), sum.data(), data.size(), DType::kF32, ReduceOp::kSum);
-    if (!result.ok()) out.error = result.error();
+    if (!result.ok()) out.error = result.status();
     if (!result.ok()) return out;
     out.last = std::move(*result);
     EXPECT_EQ(sum.front(), static_cast<float>(out.last.world_size));
@@ -68,8 +68,8 @@ TEST_F(DrainTest, ItsTrainersFinishWhatRunsAndLeaveAndTheOthersGoOn) {
   EXPECT_EQ(training[2].get().error.code(), Code::kShuttingDown);
   EXPECT_EQ(cluster_.DaemonStatus(2)["daemon"]["draining"], true);
   const auto refused = Session::Join(cluster_.At(2, "other", 1));
-  EXPECT_EQ(refused.error().code(), Code::kShuttingDown);
-  EXPECT_NE(refused.error().text().find("out of service"), std::string::npos) << refused.error().text();
+  EXPECT_EQ(refused.status().code(), Code::kShuttingDown);
+  EXPECT_NE(refused.status().text().find("out of service"), std::string::npos) << refused.status().text();
   EXPECT_EQ(Drain({"d2"}).code, 0) << "once more is no mistake";
   EXPECT_EQ(Drain({"d2", "--end"}).code, 0);
   EXPECT_TRUE(Session::Join(cluster_.At(2, "other", 1)).ok());
@@ -86,7 +86,7 @@ TEST_F(DrainTest, MasterThatComesBackKnowsWhoIsDrained) {
     }
     return false;
   }));
-  EXPECT_EQ(Session::Join(cluster_.At(1, "job", 1)).error().code(), Code::kShuttingDown);
+  EXPECT_EQ(Session::Join(cluster_.At(1, "job", 1)).status().code(), Code::kShuttingDown);
 }
 
 TEST_F(DrainTest, WhatCannotBeDrainedIsSaid) {
@@ -108,11 +108,11 @@ TEST_F(DrainTest, TrainerOfADrainedDaemonComesBackWhenItIsInServiceAgain) {
   JoinOptions options = cluster_.At(2, "job", 1);
   options.reconnect = std::chrono::seconds(60);
   auto session = Session::Join(options);
-  ASSERT_TRUE(session.ok()) << session.error().text();
+  ASSERT_TRUE(session.ok()) << session.status().text();
   EXPECT_EQ(Drain({"d2"}).code, 0);
   EXPECT_EQ(Drain({"d2", "--end"}).code, 0);
   float one = 1, sum = 0;
-  EXPECT_EQ((*session)->AllReduce(&one, &sum, 1, DType::kF32, ReduceOp::kSum).error().code(), Code::kRejoined);
+  EXPECT_EQ((*session)->AllReduce(&one, &sum, 1, DType::kF32, ReduceOp::kSum).status().code(), Code::kRejoined);
   EXPECT_TRUE((*session)->AllReduce(&one, &sum, 1, DType::kF32, ReduceOp::kSum).ok());
 }
 

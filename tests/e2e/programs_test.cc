@@ -212,12 +212,12 @@ TEST_F(Programs, TrainerOfADaemonThatHasNeverReachedItsMasterLearnsTheReason) {
   hasty.wait_world = 1;
   hasty.timeout = std::chrono::seconds(5);
   std::vector<Code> waits;
-  hasty.on_waiting = [&](const Error& cause) { waits.push_back(cause.code()); };
+  hasty.on_waiting = [&](const Status& cause) { waits.push_back(cause.code()); };
   const auto refused = Session::Join(hasty);
-  EXPECT_EQ(refused.error().code(), Code::kMasterUnreachable) << refused.error().text();
-  EXPECT_NE(refused.error().text().find("no connection to the master at " + cluster_.master_address()),
+  EXPECT_EQ(refused.status().code(), Code::kMasterUnreachable) << refused.status().text();
+  EXPECT_NE(refused.status().text().find("no connection to the master at " + cluster_.master_address()),
             std::string::npos)
-      << refused.error().text();
+      << refused.status().text();
   EXPECT_EQ(std::count(waits.begin(), waits.end(), Code::kDaemonUnreachable), 0);
   cluster_.daemon(0).Kill();
 }
@@ -230,8 +230,8 @@ TEST_F(Programs, OnlyUsersWhomTheDaemonAllowsMayJoin) {
   (void)cluster.AddDaemon({"--allow-user", "mine-*=" + me + ";job=" + other});
   EXPECT_TRUE(Session::Join(cluster.At(0, "mine-1", 1)).ok());
   const auto refused = Session::Join(cluster.At(0, "job", 1));
-  EXPECT_EQ(refused.error().code(), Code::kJoinRefused);
-  EXPECT_NE(refused.error().text().find("--allow-user"), std::string::npos) << refused.error().text();
+  EXPECT_EQ(refused.status().code(), Code::kJoinRefused);
+  EXPECT_NE(refused.status().text().find("--allow-user"), std::string::npos) << refused.status().text();
   for (const char* event : {"trainer_joins", "trainer_refused"}) {
     EXPECT_TRUE(Eventually([&] { return cluster.daemon(0).Logged(event, "user") == std::to_string(::getuid()); }))
         << event;
@@ -257,7 +257,7 @@ TEST_F(Programs, ToolsWithoutADaemonAreOneLineAndATypedError) {
   options.socket_path = nobody;
   options.group = "job";
   options.wait_world = 1;
-  EXPECT_EQ(Session::Join(options).error().code(), Code::kDaemonUnreachable);
+  EXPECT_EQ(Session::Join(options).status().code(), Code::kDaemonUnreachable);
 }
 
 TEST_F(Programs, ConfigFilesDoWhatFlagsDo) {
@@ -325,7 +325,7 @@ TEST_F(Programs, DebugLogTellsOfEachOperationInTypedFields) {
   options.socket_path = directory_ / "own.sock";
   options.name = "7";
   auto session = Session::Join(options);
-  ASSERT_TRUE(session.ok()) << session.error().text();
+  ASSERT_TRUE(session.ok()) << session.status().text();
   EXPECT_EQ((*session)->Members()->at(0).site, "Zürich");
   float value = 1;
   ASSERT_TRUE((*session)->AllReduce(&value, &value, 1, DType::kF32, ReduceOp::kSum).ok());
@@ -463,7 +463,7 @@ TEST_F(Programs, EvictDropsThePeerAndTellsItsTrainer) {
   Round round(std::vector{ranks[0].get()}, {.reduction = {}, .number = 1});
   round.Submit();
   EXPECT_EQ(round.Check().world_size, 1u);
-  const Error reported = ranks[1]->AllReduce(nullptr, nullptr, 0, DType::kF32, ReduceOp::kSum).error();
+  const Status reported = ranks[1]->AllReduce(nullptr, nullptr, 0, DType::kF32, ReduceOp::kSum).status();
   EXPECT_EQ(reported.code(), Code::kEvicted);
   EXPECT_NE(reported.text().find("an operator"), std::string::npos) << reported.text();
 }

@@ -222,11 +222,12 @@ double DriftOf(const Sessions& ranks, int rounds, const std::string& name) {
       }
       auto work = ranks[rank]->AllReduceAsync(values[rank].data(), values[rank].data(), kCount, DType::kF32,
                                               ReduceOp::kSum, {.codec = Codec::kInt4, .error_feedback = name});
-      if (!work.ok()) return ADD_FAILURE() << work.error().text(), 1e9;
+      if (!work.ok()) return ADD_FAILURE() << work.status().text(), 1e9;
       works.push_back(std::move(*work));
     }
     for (Work& work : works) {
-      if (const auto outcome = work.Wait(kPatience); !outcome.ok()) return ADD_FAILURE() << outcome.error().text(), 1e9;
+      if (const auto outcome = work.Wait(kPatience); !outcome.ok())
+        return ADD_FAILURE() << outcome.status().text(), 1e9;
     }
     for (std::size_t rank = 1; rank < ranks.size(); ++rank) EXPECT_EQ(values[rank], values[0]);
     for (std::size_t i = 0; i < kCount; ++i) {
@@ -250,7 +251,7 @@ TEST(Reduce, ErrorFeedbackKeepsTheErrorOfManyOperationsThatOfOne) {
 
   std::vector<float> values(100), other(100);
   const auto refused = [&](const OpOptions& options, ReduceOp op) {
-    return ranks[0]->AllReduce(values.data(), other.data(), values.size(), DType::kF32, op, options).error();
+    return ranks[0]->AllReduce(values.data(), other.data(), values.size(), DType::kF32, op, options).status();
   };
   EXPECT_EQ(refused({.error_feedback = "gradient"}, ReduceOp::kSum).code(), Code::kNotSupported);
   EXPECT_EQ(refused({.codec = Codec::kInt8, .error_feedback = "gradient"}, ReduceOp::kMax).code(), Code::kNotSupported);
@@ -267,13 +268,13 @@ Reduced ReduceEverywhere(const Sessions& ranks, float value, ReduceOp op, const 
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     float* const at = values[rank].data();
     auto work = ranks[rank]->AllReduceAsync(at, at, values[rank].size(), DType::kF32, op, options);
-    if (!work.ok()) return ADD_FAILURE() << work.error().text(), Reduced();
+    if (!work.ok()) return ADD_FAILURE() << work.status().text(), Reduced();
     works.push_back(std::move(*work));
   }
   Reduced reduced;
   for (Work& work : works) {
     const auto outcome = work.Wait(kPatience);
-    if (!outcome.ok()) return ADD_FAILURE() << outcome.error().text(), Reduced();
+    if (!outcome.ok()) return ADD_FAILURE() << outcome.status().text(), Reduced();
     if (&work != &works.front()) {
       EXPECT_EQ(outcome->error_bound, reduced.error_bound);
     }
@@ -307,11 +308,11 @@ TEST(Reduce, RefusedCombinationsAreTypedErrorsAndHurtNobody) {
   ASSERT_EQ(ranks.size(), 2u);
   int value = 1;
   const Outcome average = ranks[0]->AllReduce(&value, &value, 1, DType::kI32, ReduceOp::kAvg);
-  EXPECT_EQ(average.error().code(), Code::kNotSupported);
+  EXPECT_EQ(average.status().code(), Code::kNotSupported);
   const Outcome codec = ranks[0]->AllReduce(&value, &value, 1, DType::kI32, ReduceOp::kSum, {.codec = Codec::kInt8});
-  EXPECT_EQ(codec.error().code(), Code::kNotSupported);
+  EXPECT_EQ(codec.status().code(), Code::kNotSupported);
   const Outcome channel = ranks[0]->AllReduce(&value, &value, 1, DType::kI32, ReduceOp::kSum, {.channel = 64});
-  EXPECT_EQ(channel.error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(channel.status().code(), Code::kInvalidArgument);
   Round round(ranks);
   round.Submit();
   EXPECT_EQ(round.Check().world_size, 2u);

@@ -43,7 +43,7 @@ class Trainer {
   std::uint32_t world() const { return world_; }
   int rejoins() const { return rejoins_; }
   // After Join.
-  const Error& failure() const { return failure_; }
+  const Status& failure() const { return failure_; }
   bool state_has_moved() const { return state_.data() != state_address_; }
   std::vector<std::uint32_t> State() const { return {Words(state_), Words(state_) + kCount}; }
 
@@ -58,25 +58,25 @@ class Trainer {
     }
   }
 
-  Error Train() {
-    Error error = shared_.Sync(*session_).error();
+  Status Train() {
+    Status error = shared_.Sync(*session_).status();
     while (error.ok() && !stops_) {
       error = Step();
-      if (error.ok() && !stops_) error = shared_.Advance(*session_, update_waits_).error();
+      if (error.ok() && !stops_) error = shared_.Advance(*session_, update_waits_).status();
     }
     return error;
   }
 
-  Error Step() {
+  Status Step() {
     for (std::size_t i = 0; i < kCount; ++i) Words(input_)[i] = Words(state_)[i] + static_cast<std::uint32_t>(i);
     auto reduce = Submit(input_, sum_);
-    if (!reduce.ok()) return reduce.error();
+    if (!reduce.ok()) return reduce.status();
     std::uint8_t stops = asked_to_stop_ ? 1 : 0;
     auto agreement = session_->AllReduceAsync(&stops, &stops, 1, DType::kU8, ReduceOp::kMin);
-    if (!agreement.ok()) return agreement.error();
-    if (auto reduced = reduce->Wait(kPatience); !reduced.ok()) return reduced.error();
+    if (!agreement.ok()) return agreement.status();
+    if (auto reduced = reduce->Wait(kPatience); !reduced.ok()) return reduced.status();
     auto agreed = agreement->Wait(kPatience);
-    if (!agreed.ok()) return agreed.error();
+    if (!agreed.ok()) return agreed.status();
     for (std::size_t i = 0; i < kCount; ++i) Words(state_)[i] = Words(state_)[i] * 1664525 + Words(sum_)[i] + 1;
     update_waits_ = agreed->update_waits;
     world_ = agreed->world_size;
@@ -85,7 +85,7 @@ class Trainer {
     return {};
   }
 
-  Expected<Work> Submit(const Buffer& input, const Buffer& output) {
+  Result<Work> Submit(const Buffer& input, const Buffer& output) {
     return session_->AllReduceAsync(input.data(), output.data(), kCount, DType::kU32, ReduceOp::kSum);
   }
 
@@ -95,7 +95,7 @@ class Trainer {
   SharedState shared_;
   bool stops_ = false;
   bool update_waits_ = false;
-  Error failure_;
+  Status failure_;
   std::atomic<bool> asked_to_stop_ = false;
   std::atomic<std::uint64_t> steps_ = 0;
   std::atomic<std::uint32_t> world_ = 0;

@@ -27,16 +27,16 @@ class RootedTest : public testing::Test {
   }
 
   // Submits on all that are there, and waits.
-  using Submit = std::function<Expected<Work>(std::uint32_t rank, Session& session)>;
-  std::vector<Expected<OpResult>> Run(const Submit& submit) {
-    std::vector<Expected<Work>> works;
+  using Submit = std::function<Result<Work>(std::uint32_t rank, Session& session)>;
+  std::vector<Result<OpResult>> Run(const Submit& submit) {
+    std::vector<Result<Work>> works;
     for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) works.push_back(submit(rank, *ranks_[rank]));
-    std::vector<Expected<OpResult>> out;
-    for (Expected<Work>& work : works) out.push_back(work.ok() ? work->Wait(kPatience) : work.error());
+    std::vector<Result<OpResult>> out;
+    for (Result<Work>& work : works) out.push_back(work.ok() ? work->Wait(kPatience) : work.status());
     return out;
   }
-  static void ExpectAll(const std::vector<Expected<OpResult>>& results, Code code) {
-    for (const auto& result : results) EXPECT_EQ(result.error().code(), code) << result.error().text();
+  static void ExpectAll(const std::vector<Result<OpResult>>& results, Code code) {
+    for (const auto& result : results) EXPECT_EQ(result.status().code(), code) << result.status().text();
   }
 
   // Every rank's outcome of one of each collective with its code; the session's world is `world` afterwards.
@@ -191,7 +191,7 @@ TEST_F(RootedTest, RanksThatNameDifferentRootsAllGetAMismatch) {
     return session.GatherAsync(data[rank].data(), 10, data[rank].data() + 100, 30, DType::kI32, rank == 0 ? 1 : 0);
   });
   ExpectAll(results, Code::kMismatch);
-  EXPECT_NE(results[0].error().text().find("root 1"), std::string::npos) << results[0].error().text();
+  EXPECT_NE(results[0].status().text().find("root 1"), std::string::npos) << results[0].status().text();
   CheckGather({.root = 0, .count = 10});
 }
 
@@ -199,8 +199,8 @@ TEST_F(RootedTest, WrongCallsAreRefusedByNameAndSubmitNothing) {
   Session& rank = *ranks_[0];
   Values data(100);
   const auto text = [](const auto& outcome) {
-    EXPECT_EQ(outcome.error().code(), Code::kInvalidArgument) << outcome.error().text();
-    return outcome.error().text();
+    EXPECT_EQ(outcome.status().code(), Code::kInvalidArgument) << outcome.status().text();
+    return outcome.status().text();
   };
   EXPECT_NE(text(rank.BroadcastAsync(data.data(), 10, DType::kI32, 3)).find("root is 3"), std::string::npos);
   EXPECT_NE(text(rank.BroadcastAsync(nullptr, 10, DType::kI32, 0)).find("null"), std::string::npos);
@@ -215,7 +215,7 @@ TEST_F(RootedTest, WrongCallsAreRefusedByNameAndSubmitNothing) {
   EXPECT_NE(text(rank.AllToAllAsync(data.data(), data.data() + 20, 30, DType::kI32)).find("overlap"),
             std::string::npos);
   const OpOptions one_shot{.algorithm = Algorithm::kOneShot};
-  EXPECT_EQ(rank.BroadcastAsync(data.data(), 10, DType::kI32, 0, one_shot).error().code(), Code::kNotSupported);
+  EXPECT_EQ(rank.BroadcastAsync(data.data(), 10, DType::kI32, 0, one_shot).status().code(), Code::kNotSupported);
   CheckBroadcast({.root = 0, .count = 10});
 }
 
@@ -226,14 +226,14 @@ TEST_F(RootedTest, SurvivorsGoOnAfterTheDeathOfAnother) {
   for (const std::uint32_t rank : {0U, 1U, 2U}) {
     auto work =
         ranks_[rank]->ReduceAsync(in[rank].data(), out[rank].data(), kLargeCount, DType::kI32, ReduceOp::kSum, 2);
-    ASSERT_TRUE(work.ok()) << work.error().text();
+    ASSERT_TRUE(work.ok()) << work.status().text();
     works.push_back(std::move(*work));
   }
   Kill(1);
   works[1] = Work();
   for (const std::uint32_t rank : {0U, 2U}) {
     const auto result = works[rank].Wait(kPatience);
-    ASSERT_TRUE(result.ok()) << result.error().text();
+    ASSERT_TRUE(result.ok()) << result.status().text();
     EXPECT_EQ(result->world_size, 2U);
   }
   EXPECT_EQ(Part(out[2], 0, kLargeCount), Values(kLargeCount, 2));
@@ -248,15 +248,15 @@ TEST_F(RootedTest, DeathOfTheRootIsAnErrorOnAllAndTheNextRootIsKnown) {
   std::vector<Work> works;
   for (const std::uint32_t rank : {0U, 1U, 2U}) {
     auto work = ranks_[rank]->BroadcastAsync(data[rank].data(), kLargeCount, DType::kI32, 0);
-    ASSERT_TRUE(work.ok()) << work.error().text();
+    ASSERT_TRUE(work.ok()) << work.status().text();
     works.push_back(std::move(*work));
   }
   Kill(0);
   works[0] = Work();
   for (const std::uint32_t rank : {1U, 2U}) {
     const auto result = works[rank].Wait(kPatience);
-    EXPECT_EQ(result.error().code(), Code::kPeerLost) << result.error().text();
-    EXPECT_NE(result.error().text().find("its root, has left"), std::string::npos) << result.error().text();
+    EXPECT_EQ(result.status().code(), Code::kPeerLost) << result.status().text();
+    EXPECT_NE(result.status().text().find("its root, has left"), std::string::npos) << result.status().text();
     EXPECT_EQ(ranks_[rank]->world_size(), 2U);
     EXPECT_EQ(ranks_[rank]->rank(), rank - 1);
   }
@@ -274,7 +274,7 @@ TEST_F(RootedTest, PartsForALargerWorldAreAnErrorOnAll) {
     return session.AllToAllAsync(in[rank].data(), out[rank].data(), 300, DType::kI32);
   });
   ExpectAll(results, Code::kPeerLost);
-  EXPECT_NE(results[0].error().text().find("laid out for 3"), std::string::npos) << results[0].error().text();
+  EXPECT_NE(results[0].status().text().find("laid out for 3"), std::string::npos) << results[0].status().text();
   for (const auto& session : ranks_) EXPECT_EQ(session->world_size(), 2U);
   CheckAllToAll({.count = 150});
 }

@@ -75,15 +75,15 @@ class Scribbles : public testing::Test {
       for (std::size_t i = 0; i < ranks_.size(); ++i) {
         auto work = ranks_[i]->AllReduceAsync(memory_[i].input.data(), memory_[i].output.data(), kScribbledCount,
                                               DType::kF32, ReduceOp::kSum);
-        if (!work.ok()) return work.error();
+        if (!work.ok()) return work.status();
         works.push_back(std::move(*work));
       }
       const Scribble scribble(target, manner);
       for (Work& work : works) outcomes.push_back(work.Wait(kPatience));
     }
     const Outcome& other = outcomes[0];
-    EXPECT_TRUE(other.ok() && outcomes[2].ok()) << other.error().text() << outcomes[2].error().text();
-    if (!other.ok() || !outcomes[2].ok()) return Error(Code::kInternal, "an innocent rank was not served");
+    EXPECT_TRUE(other.ok() && outcomes[2].ok()) << other.status().text() << outcomes[2].status().text();
+    if (!other.ok() || !outcomes[2].ok()) return Status(Code::kInternal, "an innocent rank was not served");
     EXPECT_EQ(other.value().contributors, outcomes[2].value().contributors);
     EXPECT_TRUE(std::memcmp(memory_[0].output.data(), memory_[2].output.data(), kScribbledBytes) == 0);
     // If one of the others was complete before, all have that result, with what was read of the scribbler.
@@ -111,7 +111,7 @@ class Scribbles : public testing::Test {
 
   void ExpectTheFaultStaysHere(const Outcome& outcome) {
     ASSERT_FALSE(outcome.ok()) << "it wrote all the time, and no error came in so many operations";
-    EXPECT_EQ(outcome.error().code(), Code::kBufferModified) << outcome.error().text();
+    EXPECT_EQ(outcome.status().code(), Code::kBufferModified) << outcome.status().text();
     EXPECT_NE(cluster_.daemon(kScribbler).Err().find("buffer_modified"), std::string::npos);
     for (const std::size_t daemon : {0, 2}) {
       const std::string log = cluster_.daemon(daemon).Err();
@@ -121,7 +121,7 @@ class Scribbles : public testing::Test {
     }
     EXPECT_LE(ClosingsOfALane(), kClosingsOfALaneMax);
     const auto after = ranks_[kScribbler]->AllReduceAsync(nullptr, nullptr, 0, DType::kF32, ReduceOp::kSum);
-    EXPECT_EQ(after.error().code(), Code::kBufferModified) << "its session is over";
+    EXPECT_EQ(after.status().code(), Code::kBufferModified) << "its session is over";
     ExpectWorks(Without(std::move(ranks_), kScribbler));
   }
 
@@ -170,7 +170,7 @@ TEST_F(Scribbles, TrainerThatWritesToWhatItSendsFailsOrItsReceiverIsServed) {
       sent = send->Wait(kPatience);
     }
     if (received->ok() && sent->ok()) continue;
-    EXPECT_TRUE(received->ok() || received->error().code() == Code::kPeerLost) << received->error().text();
+    EXPECT_TRUE(received->ok() || received->status().code() == Code::kPeerLost) << received->status().text();
     return ExpectTheFaultStaysHere(*sent);
   }
   EXPECT_LE(ClosingsOfALane(), kClosingsOfALaneMax);

@@ -50,14 +50,14 @@ struct Holding {
 class SharedStateTest : public testing::Test {
  protected:
   // Returns the results of all ranks, in rank order.
-  std::vector<Expected<StateResult>> Sync(std::vector<Holding>* holdings) {
-    std::vector<std::future<Expected<StateResult>>> calls;
+  std::vector<Result<StateResult>> Sync(std::vector<Holding>* holdings) {
+    std::vector<std::future<Result<StateResult>>> calls;
     for (std::size_t i = 0; i < holdings->size(); ++i) {
       calls.push_back(std::async(std::launch::async, [this, i, holdings] {
         return SyncState(*ranks_[i], (*holdings)[i].List(), (*holdings)[i].options);
       }));
     }
-    std::vector<Expected<StateResult>> results;
+    std::vector<Result<StateResult>> results;
     for (auto& call : calls) results.push_back(call.get());
     return results;
   }
@@ -84,7 +84,7 @@ TEST_F(SharedStateTest, OnlyWhatDiffersTravelsInEqualStripesOfAllWhoHaveIt) {
   holdings[3].options.revision = 2;
   std::size_t sent = 0;
   for (const auto& result : Sync(&holdings)) {
-    ASSERT_TRUE(result.ok()) << result.error().text();
+    ASSERT_TRUE(result.ok()) << result.status().text();
     EXPECT_EQ(result->revision, 7U);
     sent += result->sent_bytes;
   }
@@ -122,7 +122,7 @@ TEST_F(SharedStateTest, StateOfFewerBytesThanThereAreHolders) {
   Join(4);
   std::vector<Holding> holdings(4, {.tensors = {Content(9, 2)}, .options = {.revision = 1}});
   holdings[2] = {.tensors = {Bytes(2)}};
-  for (const auto& result : Sync(&holdings)) EXPECT_TRUE(result.ok()) << result.error().text();
+  for (const auto& result : Sync(&holdings)) EXPECT_TRUE(result.ok()) << result.status().text();
   EXPECT_TRUE(holdings[2].tensors == holdings[0].tensors);
 }
 
@@ -139,9 +139,9 @@ TEST_F(SharedStateTest, HolderThatDiesIsMadeUpForByTheOthers) {
       return true;
     };
     const auto results = Sync(&holdings);
-    EXPECT_EQ(results[1].error().code(), Code::kLeft);
+    EXPECT_EQ(results[1].status().code(), Code::kLeft);
     for (const std::size_t rank : {0, 2, 3}) {
-      ASSERT_TRUE(results[rank].ok()) << results[rank].error().text();
+      ASSERT_TRUE(results[rank].ok()) << results[rank].status().text();
       EXPECT_EQ(results[rank]->revision, 3U);
     }
     EXPECT_TRUE(holdings[3].tensors == state);
@@ -158,9 +158,9 @@ TEST_F(SharedStateTest, RankThatEndsItInTheMiddleLeavesAndTheOthersGoOn) {
   holdings[2] = {.tensors = {Bytes(state[0].size())}};
   holdings[0].options.on_progress = [](const StateProgress& progress) { return progress.bytes == 0; };
   const auto results = Sync(&holdings);
-  EXPECT_EQ(results[0].error().code(), Code::kInterrupted);
-  EXPECT_EQ(ranks_[0]->Barrier().error().code(), Code::kLeft);
-  for (const std::size_t rank : {1, 2}) ASSERT_TRUE(results[rank].ok()) << results[rank].error().text();
+  EXPECT_EQ(results[0].status().code(), Code::kInterrupted);
+  EXPECT_EQ(ranks_[0]->Barrier().status().code(), Code::kLeft);
+  for (const std::size_t rank : {1, 2}) ASSERT_TRUE(results[rank].ok()) << results[rank].status().text();
   EXPECT_TRUE(holdings[2].tensors == state);
 }
 
@@ -171,7 +171,7 @@ TEST_F(SharedStateTest, FewerPiecesAreUnderWayWhereADaemonHasLittleMemory) {
   for (const std::size_t giver : {0, 1}) {
     std::vector<Holding> holdings(2, {.tensors = {Bytes(8 * kPiece)}});
     holdings[giver] = {.tensors = {Content(4, 8 * kPiece)}, .options = {.revision = 1}};
-    for (const auto& result : Sync(&holdings)) ASSERT_TRUE(result.ok()) << result.error().text();
+    for (const auto& result : Sync(&holdings)) ASSERT_TRUE(result.ok()) << result.status().text();
     EXPECT_TRUE(holdings[0].tensors == holdings[1].tensors);
   }
 }
@@ -187,9 +187,9 @@ TEST_F(SharedStateTest, NextNewestIsTakenWholeWhenTheLastWithTheNewestDies) {
     return true;
   };
   const auto results = Sync(&holdings);
-  EXPECT_EQ(results[0].error().code(), Code::kLeft);
+  EXPECT_EQ(results[0].status().code(), Code::kLeft);
   for (const std::size_t rank : {1, 2}) {
-    ASSERT_TRUE(results[rank].ok()) << results[rank].error().text();
+    ASSERT_TRUE(results[rank].ok()) << results[rank].status().text();
     EXPECT_EQ(results[rank]->revision, 5U);
     EXPECT_TRUE(holdings[rank].tensors == older);
   }
@@ -204,8 +204,8 @@ TEST_F(SharedStateTest, StateThatIsWrittenToMeanwhileIsRefusedByAll) {
     return true;
   };
   for (const auto& result : Sync(&holdings)) {
-    EXPECT_EQ(result.error().code(), Code::kMismatch);
-    EXPECT_NE(result.error().text().find("written to"), std::string::npos) << result.error().text();
+    EXPECT_EQ(result.status().code(), Code::kMismatch);
+    EXPECT_NE(result.status().text().find("written to"), std::string::npos) << result.status().text();
   }
   for (const std::size_t rank : {1, 2}) {
     EXPECT_TRUE(holdings[rank].tensors[0] == Bytes(4 * kPiece)) << "a part of it has been adopted";
@@ -249,7 +249,7 @@ TEST_F(SharedStateTest, AllChooseTheSameStateByRevisionMajorityAndStrategy) {
     }
     const auto results = Sync(&holdings);
     for (std::size_t rank = 0; rank < 3; ++rank) {
-      EXPECT_EQ(results[rank].error().code(), one.taken == 0 ? Code::kMismatch : Code::kOk);
+      EXPECT_EQ(results[rank].status().code(), one.taken == 0 ? Code::kMismatch : Code::kOk);
       const char has = one.taken == 0 ? one.ranks[rank].has : one.taken;
       EXPECT_EQ(holdings[rank].tensors[0], Bytes(1000, static_cast<std::uint8_t>(has)));
     }
@@ -274,16 +274,16 @@ TEST_F(SharedStateTest, TensorsOfOtherNamesSizesOrDescriptionsAreRefusedByAll) {
   for (Case& one : cases) {
     const std::vector<Holding> before = one.holdings;
     for (const auto& result : Sync(&one.holdings)) {
-      EXPECT_EQ(result.error().code(), Code::kMismatch);
+      EXPECT_EQ(result.status().code(), Code::kMismatch);
       for (const char* const said : {one.one, one.other}) {
-        EXPECT_NE(result.error().text().find(said), std::string::npos) << result.error().text();
+        EXPECT_NE(result.status().text().find(said), std::string::npos) << result.status().text();
       }
     }
     for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(one.holdings[i].tensors == before[i].tensors);
   }
   std::vector<Holding> alike = {{{Content(1, 5)}, {.revision = 1}, "", "int8[5]"},
                                 {{Content(2, 5)}, {}, "", "int8[5]"}};
-  for (const auto& result : Sync(&alike)) EXPECT_TRUE(result.ok()) << result.error().text();
+  for (const auto& result : Sync(&alike)) EXPECT_TRUE(result.ok()) << result.status().text();
   EXPECT_TRUE(alike[1].tensors == alike[0].tensors);
 }
 
@@ -297,20 +297,20 @@ class Learner {
         state_(std::move(
             SharedState::Make({{"weights", weights_.data(), weights_.size() * sizeof(float)}}, options).value())) {}
 
-  Error Join(const JoinOptions& options) {
+  Status Join(const JoinOptions& options) {
     auto joined = state_.Join(options);
     if (joined.ok()) session_ = std::move(joined.value());
-    return joined.error();
+    return joined.status();
   }
   // Returns whether newcomers were admitted.
   bool Step() {
     std::vector<float> one(weights_.size(), 1);
     const auto mean = session_->AllReduce(one.data(), one.data(), one.size(), DType::kF32, ReduceOp::kAvg);
-    EXPECT_TRUE(mean.ok()) << mean.error().text();
+    EXPECT_TRUE(mean.ok()) << mean.status().text();
     if (!mean.ok()) return false;
     for (std::size_t i = 0; i < one.size(); ++i) weights_[i] += one[i];
     const auto admitted = state_.Advance(*session_, mean->update_waits);
-    EXPECT_TRUE(admitted.ok()) << admitted.error().text();
+    EXPECT_TRUE(admitted.ok()) << admitted.status().text();
     return admitted.ok() && admitted.value();
   }
   bool HasAllSteps() const {
@@ -342,7 +342,7 @@ class SharedStateTrainingTest : public testing::Test {
  protected:
   Learners Begin(const std::vector<SharedStateOptions>& options) const {
     Learners learners;
-    std::vector<std::future<Error>> joins;
+    std::vector<std::future<Status>> joins;
     for (std::size_t i = 0; i < options.size(); ++i) learners.push_back(std::make_unique<Learner>(0.0F, options[i]));
     for (std::size_t i = 0; i < options.size(); ++i) {
       joins.push_back(std::async(std::launch::async, [this, i, &learners] {
@@ -350,7 +350,7 @@ class SharedStateTrainingTest : public testing::Test {
       }));
     }
     for (auto& join : joins) {
-      const Error error = join.get();
+      const Status error = join.get();
       EXPECT_TRUE(error.ok()) << error.text();
     }
     return learners;
@@ -365,7 +365,7 @@ TEST_F(SharedStateTrainingTest, NewcomerTakesTheStateWhileTheOthersTrain) {
   auto newcomer = std::make_unique<Learner>(-5.0F, SharedStateOptions{.revision = 99999});  // it says
   auto joins = std::async(std::launch::async, [&] { return newcomer->Join(cluster_.At(0, "job", 2)); });
   while (StepAll(learners) != std::vector<bool>(2, true)) ASSERT_FALSE(HasFailure());
-  const Error joined = joins.get();
+  const Status joined = joins.get();
   ASSERT_TRUE(joined.ok()) << joined.text();
   learners.push_back(std::move(newcomer));
   StepAll(learners);
@@ -382,7 +382,7 @@ TEST_F(SharedStateTrainingTest, NewcomerWithAnotherModelIsRefusedAndCostsNothing
   Learner newcomer(0.0F, {}, 7);
   auto joins = std::async(std::launch::async, [&] { return newcomer.Join(cluster_.At(0, "job", 2)); });
   while (StepAll(learners) != std::vector<bool>(2, true)) ASSERT_FALSE(HasFailure());
-  const Error error = joins.get();
+  const Status error = joins.get();
   EXPECT_EQ(error.code(), Code::kMismatch);
   for (const char* const said : {"\"weights\" (4000 bytes)", "\"weights\" (28 bytes)"}) {
     EXPECT_NE(error.text().find(said), std::string::npos) << error.text();

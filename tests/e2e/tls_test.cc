@@ -105,7 +105,7 @@ TEST_F(TlsTest, TrainersReduceAndGoOnAfterALossAndAJoin) {
   auto newcomer = std::async(std::launch::async, [this] { return Session::Join(cluster_.At(3, "job", 1)); });
   ASSERT_TRUE(Eventually([&] { return UpdateAll(good_).world_size == 3; }));
   auto joined = newcomer.get();
-  ASSERT_TRUE(joined.ok()) << joined.error().text();
+  ASSERT_TRUE(joined.ok()) << joined.status().text();
   good_.push_back(std::move(*joined));
   Reduce();
 }
@@ -230,9 +230,9 @@ TEST(TlsClusterTest, OnlyWhomTheMasterAllowsMayJoin) {
   }();
   ASSERT_EQ(two.size(), 2U);
   const auto refused = Session::Join(cluster.At(2, "job", 1));
-  EXPECT_EQ(refused.error().code(), Code::kJoinRefused);
-  EXPECT_NE(refused.error().text().find("daemon d2 may not join group job"), std::string::npos)
-      << refused.error().text();
+  EXPECT_EQ(refused.status().code(), Code::kJoinRefused);
+  EXPECT_NE(refused.status().text().find("daemon d2 may not join group job"), std::string::npos)
+      << refused.status().text();
   EXPECT_TRUE(Session::Join(cluster.At(2, "other-1", 1)).ok());
 }
 

@@ -25,7 +25,7 @@
 namespace ringway::e2e {
 namespace {
 
-[[noreturn]] void Fail(const std::string& what, const Error& error) {
+[[noreturn]] void Fail(const std::string& what, const Status& error) {
   std::fprintf(stderr, "%s: %s: %s\n", what.c_str(), NameOf(error.code()), error.text().c_str());
   std::exit(1);
 }
@@ -41,13 +41,13 @@ void Say(const std::string& line) {
 
 Buffer MustAllocate(Session& session) {
   auto buffer = session.Allocate(kTrainerCount * sizeof(float));
-  if (!buffer.ok()) Fail("allocate", buffer.error());
+  if (!buffer.ok()) Fail("allocate", buffer.status());
   return std::move(*buffer);
 }
 
 Work MustSubmit(Session& session, const void* input, void* output) {
   auto work = session.AllReduceAsync(input, output, kTrainerCount, DType::kF32, ReduceOp::kSum);
-  if (!work.ok()) Fail("submit", work.error());
+  if (!work.ok()) Fail("submit", work.status());
   return std::move(*work);
 }
 
@@ -64,7 +64,7 @@ Work MustSubmit(Session& session, const void* input, void* output) {
 [[noreturn]] void Stage(Session& session) {
   const std::size_t bytes = kTrainerCount * sizeof(float);
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) Fail("mmap", Error(Code::kIo, std::strerror(errno)));
+  if (memory == MAP_FAILED) Fail("mmap", Status(Code::kIo, std::strerror(errno)));
   const std::size_t half = bytes / 2 / 65536 * 65536;
   std::memset(memory, 0, half);
   ::mprotect(static_cast<char*>(memory) + half, bytes - half, PROT_NONE);
@@ -75,7 +75,7 @@ Work MustSubmit(Session& session, const void* input, void* output) {
   ::setrlimit(RLIMIT_CORE, &no_core);
   Say("submitted");
   (void)MustSubmit(session, memory, output.data());
-  Fail("stage", Error(Code::kInternal, "the copy did not fault"));
+  Fail("stage", Status(Code::kInternal, "the copy did not fault"));
 }
 
 [[noreturn]] void Rounds(Session& session) {
@@ -85,7 +85,7 @@ Work MustSubmit(Session& session, const void* input, void* output) {
     bench::FillInput({}, {session.peer_id(), number}, input.data(), kTrainerCount);
     Work work = MustSubmit(session, input.data(), output.data());
     if (number == 0) Say("submitted");
-    if (const auto result = work.Wait(); !result.ok()) Fail("wait", result.error());
+    if (const auto result = work.Wait(); !result.ok()) Fail("wait", result.status());
   }
 }
 
@@ -97,7 +97,7 @@ int Run(char** argv) {
   options.wait_world = static_cast<std::uint32_t>(std::stoul(argv[4]));
   options.reconnect = Milliseconds(0);
   auto joined = Session::Join(options);
-  if (!joined.ok()) Fail("join", joined.error());
+  if (!joined.ok()) Fail("join", joined.status());
   Session& session = **joined;
   Say("joined " + std::to_string(session.peer_id()));
   const std::string task = argv[5];

@@ -138,8 +138,8 @@ TEST(TrainerStop, CostsItsOwnGroupTheDeadlineAndOthersNothing) {
     Round other(others, {.reduction = {}, .count = kTrainerCount, .number = number});
     other.Submit();
     other.Check();
-    code = round.Wait(0, kPatience).error().code();
-    EXPECT_EQ(round.Wait(1, kPatience).error().code(), code);
+    code = round.Wait(0, kPatience).status().code();
+    EXPECT_EQ(round.Wait(1, kPatience).status().code(), code);
     if (code == Code::kDeadline) {
       EXPECT_NE(round.CheckFailure(code).find("victim"), std::string::npos);
     }

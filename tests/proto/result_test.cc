@@ -41,7 +41,7 @@ TEST(ResultTest, HoldsTheFailure) {
 }
 
 TEST(ResultDeathTest, ValueOfAFailureBreaksTheContract) {
-  EXPECT_DEATH((void)Make(-1).value(), "invariant broken");
+  EXPECT_DEATH((void)Make(-1).value(), "invariant broken: negative");
   const Result<int> constant(Code::kIo, "x");
   EXPECT_DEATH((void)constant.value(), "invariant broken");
 }

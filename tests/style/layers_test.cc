@@ -52,7 +52,7 @@ const std::vector<Layer>& Layers() {
       {"proto/device", {"ringway/types.h"}},
       {"proto/stream", {"proto", "ringway/types.h"}},
       {"proto/tls", {"proto", "ringway/types.h"}},
-      {"proto", {"ringway/types.h", "ringway/op_kind.h"}},
+      {"proto", {"ringway/types.h", "ringway/op_kind.h", "ringway/result.hpp"}},
       {"master/planning", {"proto", "ringway/types.h"}},
       {"master/coordination", {"proto", "ringway/types.h", "master/planning"}},
       {"master/shell", {"proto", "ringway/types.h", "master"}},

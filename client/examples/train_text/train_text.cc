@@ -52,7 +52,7 @@ double SecondsSince(Clock::time_point start) { return std::chrono::duration<doub
   std::exit(exit_code);
 }
 
-std::string Describe(const ringway::Error& error) {
+std::string Describe(const ringway::Status& error) {
   return std::string(ringway::NameOf(error.code())) + ": " + error.text();
 }
 
@@ -62,9 +62,9 @@ struct Rejoined {
 };
 
 template <typename T>
-T Must(ringway::Expected<T> expected) {
-  if (expected.error().code() == ringway::Code::kRejoined) throw Rejoined{Describe(expected.error())};
-  if (!expected.ok()) Fail(Describe(expected.error()));
+T Must(ringway::Result<T> expected) {
+  if (expected.status().code() == ringway::Code::kRejoined) throw Rejoined{Describe(expected.status())};
+  if (!expected.ok()) Fail(Describe(expected.status()));
   return std::move(expected.value());
 }
 
@@ -142,7 +142,7 @@ class Trainer {
       }
     }
     PrintModel();
-    if (const ringway::Error error = session_->Leave(); !error.ok()) Fail(Describe(error));
+    if (const ringway::Status error = session_->Leave(); !error.ok()) Fail(Describe(error));
   }
 
  private:
@@ -266,7 +266,7 @@ int Main(const std::vector<std::string>& arguments) {
   join.socket_path = options->socket_path;
   join.group = options->group;
   join.wait_world = options->world;
-  join.on_waiting = [](const ringway::Error& cause) {
+  join.on_waiting = [](const ringway::Status& cause) {
     std::fprintf(stderr, "train_text: waiting: %s\n", (cause.ok() ? cause.text() : Describe(cause)).c_str());
   };
   join.interrupted = [&joining] { return joining && stop_requested != 0; };

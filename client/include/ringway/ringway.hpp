@@ -1,7 +1,7 @@
 // Ringway client library: collectives between trainers, over a local daemon that survives the loss of peers.
 //
 //   auto session = ringway::Session::Join({.group = "job", .wait_world = 4});
-//   if (!session.ok()) return Fail(session.error().text());
+//   if (!session.ok()) return Fail(session.status().text());
 //   auto mine = (*session)->Allocate(count * sizeof(float));  // shared memory: no copies
 //   auto mean = (*session)->Allocate(count * sizeof(float));
 //   auto result = (*session)->AllReduce(mine->data(), mean->data(), count, DType::kF32, ReduceOp::kAvg);
@@ -9,8 +9,8 @@
 //
 // client/examples/shortest/shortest.cc is the shortest complete trainer: without UpdateView no newcomer is admitted.
 //
-// C++20. Links nothing but the C++ standard library and libc. No exceptions leave the library: every call returns an
-// Error or an Expected<T> with a code (ringway/types.h) and a sentence. Session says what holds for threads, rejoining
+// C++20. Links nothing but the C++ standard library and libc. No exceptions leave the library: every call returns a
+// Status or a Result<T> (ringway/result.hpp). Session says what holds for threads, rejoining
 // and forks; Work whom the memory of an operation belongs to; OpOptions::stream what holds for device memory.
 #pragma once
 
@@ -23,9 +23,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ringway/result.hpp>
 #include <string>
-#include <utility>
-#include <variant>
 #include <vector>
 
 #if defined(__GNUC__)
@@ -41,41 +40,6 @@ RINGWAY_API int Version();
 
 using Milliseconds = std::chrono::milliseconds;
 inline constexpr Milliseconds kForever = Milliseconds::max();
-
-// Outcome of a call: a code and, unless ok, a sentence with advice.
-class [[nodiscard]] Error {
- public:
-  Error() = default;
-  Error(Code code, std::string text) : code_(code), text_(std::move(text)) {}
-  bool ok() const { return code_ == Code::kOk; }
-  Code code() const { return code_; }
-  const std::string& text() const { return text_; }
-
- private:
-  Code code_ = Code::kOk;
-  std::string text_;
-};
-
-// A value or the Error that prevented it.
-template <typename T>
-class [[nodiscard]] Expected {
- public:
-  Expected(T value) : state_(std::move(value)) {}      // NOLINT(google-explicit-constructor): a value is a result
-  Expected(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor): so is a failure
-  bool ok() const { return state_.index() == 0; }
-  explicit operator bool() const { return ok(); }
-  // REQUIRES: ok().
-  T& value() { return std::get<0>(state_); }
-  const T& value() const { return std::get<0>(state_); }
-  T& operator*() { return value(); }
-  const T& operator*() const { return value(); }
-  T* operator->() { return &value(); }
-  const T* operator->() const { return &value(); }
-  Error error() const { return ok() ? Error() : std::get<1>(state_); }
-
- private:
-  std::variant<T, Error> state_;
-};
 
 struct JoinOptions {
   std::string socket_path = "/run/ringway/ringwayd.sock";
@@ -97,7 +61,7 @@ struct JoinOptions {
   Milliseconds timeout = std::chrono::minutes(5);
   // Called within Join, on its thread, when what it waits for changes. The argument is ok while it waits for other
   // peers, else a problem to fix. Not called while rejoining.
-  std::function<void(const Error&)> on_waiting = {};
+  std::function<void(const Status&)> on_waiting = {};
   // Polled by each thread that waits in a call (Join, Wait, WaitAny, AllReduce, UpdateView, Leave, or a submission
   // while the session rejoins), after a signal and every 100 ms: true ends that call with kInterrupted, as a timeout
   // would. For programs whose signal handlers only set a flag, as Python's interpreter does. Must not throw or block.
@@ -249,10 +213,10 @@ class RINGWAY_API Work {
   // Blocks until the outcome is known, at most `timeout`. kTimeout is local: the operation and the buffers' ownership
   // go on, and Wait may be called again. Copies the committed result to the output where that is not shared memory of
   // the operation itself. A second Wait after success returns the same result.
-  Expected<OpResult> Wait(Milliseconds timeout = kForever);
+  Result<OpResult> Wait(Milliseconds timeout = kForever);
   // Blocks until Wait of one of `works` would return at once, but for the copy of a result to a device, and returns the
   // index of the first such one. REQUIRES: all are of one session.
-  static Expected<std::size_t> WaitAny(const std::vector<Work*>& works, Milliseconds timeout = kForever);
+  static Result<std::size_t> WaitAny(const std::vector<Work*>& works, Milliseconds timeout = kForever);
   // Returns whether Wait would return at once. Never blocks.
   bool Test();
   // Makes a stream (cudaStream_t; null: the default one) wait for the result in device memory. What is enqueued there
@@ -263,12 +227,12 @@ class RINGWAY_API Work {
   // not wait: client/README.md lists when, and why a thread must not wait for such a stream inside the driver
   // (cudaMemcpy, cudaFree) while other operations still lack their WaitOnStream or Wait. kInvalidArgument if the output
   // is in host memory.
-  Error WaitOnStream(void* stream, Milliseconds timeout = kForever);
+  Status WaitOnStream(void* stream, Milliseconds timeout = kForever);
   // Asks all ranks to cancel the operation. The outcome is agreed: Wait returns kCancelled on all ranks, or success.
-  Error Cancel();
+  Status Cancel();
   // Replaces JoinOptions::op_deadline for this operation: if it is not over `after` from now (0 to 24 days), Wait
   // returns kDeadline on all ranks, with a text that says whom this rank waited for, or success.
-  Error SetDeadline(Milliseconds after);
+  Status SetDeadline(Milliseconds after);
   bool valid() const { return impl_ != nullptr; }
 
  private:
@@ -299,7 +263,7 @@ class RINGWAY_API Work {
 class RINGWAY_API Session {
  public:
   // Connects to the daemon, joins the group and returns when this peer is a member of a view.
-  static Expected<std::unique_ptr<Session>> Join(const JoinOptions& options);
+  static Result<std::unique_ptr<Session>> Join(const JoinOptions& options);
   // Leaves without waiting if Leave was not called.
   ~Session();
   Session(const Session&) = delete;
@@ -307,7 +271,7 @@ class RINGWAY_API Session {
 
   // Shared memory for zero-copy operations, page-aligned, populated. The daemon checks it later: an operation in memory
   // beyond what --memory-max leaves a session fails with kResourceExhausted.
-  Expected<Buffer> Allocate(std::size_t bytes);
+  Result<Buffer> Allocate(std::size_t bytes);
 
   // Each operation is submitted by its Async call, of which 256 may be in flight (kResourceExhausted beyond); the call
   // without Async waits for its outcome. If that wait is interrupted (kInterrupted), the others go on.
@@ -316,10 +280,10 @@ class RINGWAY_API Session {
   // of this session (no copy), any other memory (staged), or equal (in place: the copy happens in Wait, after commit).
   // Distinct ranges must not overlap. An error leaves the output unchanged, unless it is inside a Buffer other than the
   // input's, which receives the result directly: then it is unspecified.
-  Expected<Work> AllReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
-                                const OpOptions& options = {});
-  Expected<OpResult> AllReduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
-                               const OpOptions& options = {}) {
+  Result<Work> AllReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                              const OpOptions& options = {});
+  Result<OpResult> AllReduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                             const OpOptions& options = {}) {
     return Finish(AllReduceAsync(input, output, count, dtype, op, options));
   }
 
@@ -327,20 +291,20 @@ class RINGWAY_API Session {
   // of the same counts, in the same order; only the sum of the counts is compared (kMismatch). The submission copies
   // the inputs together, after which they are the trainer's again; Wait copies the outputs apart. Host memory only
   // (kNotSupported). OpResult::part and error feedback treat them as one tensor.
-  Expected<Work> AllReduceManyAsync(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
-                                    const OpOptions& options = {});
-  Expected<OpResult> AllReduceMany(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
-                                   const OpOptions& options = {}) {
+  Result<Work> AllReduceManyAsync(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
+                                  const OpOptions& options = {});
+  Result<OpResult> AllReduceMany(const std::vector<Tensor>& tensors, DType dtype, ReduceOp op,
+                                 const OpOptions& options = {}) {
     return Finish(AllReduceManyAsync(tensors, dtype, op, options));
   }
 
   // `output` receives the inputs of the contributors in rank order, `count` elements of each: world_size * count in
   // all, with the result's world size, which a loss reduces. `output_count` is its capacity in elements, at least
   // count * world_size(). Input and output are disjoint. Algorithms: ring, direct.
-  Expected<Work> AllGatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count,
-                                DType dtype, const OpOptions& options = {});
-  Expected<OpResult> AllGather(const void* input, std::size_t count, void* output, std::size_t output_count,
-                               DType dtype, const OpOptions& options = {}) {
+  Result<Work> AllGatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count, DType dtype,
+                              const OpOptions& options = {});
+  Result<OpResult> AllGather(const void* input, std::size_t count, void* output, std::size_t output_count, DType dtype,
+                             const OpOptions& options = {}) {
     return Finish(AllGatherAsync(input, count, output, output_count, dtype, options));
   }
 
@@ -348,10 +312,10 @@ class RINGWAY_API Session {
   // is PartOf(count, world_size, rank) with the result's world size and rank. A loss makes the parts larger, so
   // `output` has room for all `count` elements; outside the part a Buffer is unspecified, other memory untouched.
   // Success is reported only when all ranks have their parts, whatever the size. Algorithms: ring, direct.
-  Expected<Work> ReduceScatterAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
-                                    const OpOptions& options = {});
-  Expected<OpResult> ReduceScatter(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
-                                   const OpOptions& options = {}) {
+  Result<Work> ReduceScatterAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                                  const OpOptions& options = {});
+  Result<OpResult> ReduceScatter(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                                 const OpOptions& options = {}) {
     return Finish(ReduceScatterAsync(input, output, count, dtype, op, options));
   }
 
@@ -364,47 +328,47 @@ class RINGWAY_API Session {
 
   // The root's `data` becomes that of all ranks. With a codec the root, too, goes on with what the others decode.
   // Algorithms: ring, direct, tree, naive.
-  Expected<Work> BroadcastAsync(void* data, std::size_t count, DType dtype, std::uint32_t root,
-                                const OpOptions& options = {});
-  Expected<OpResult> Broadcast(void* data, std::size_t count, DType dtype, std::uint32_t root,
-                               const OpOptions& options = {}) {
+  Result<Work> BroadcastAsync(void* data, std::size_t count, DType dtype, std::uint32_t root,
+                              const OpOptions& options = {});
+  Result<OpResult> Broadcast(void* data, std::size_t count, DType dtype, std::uint32_t root,
+                             const OpOptions& options = {}) {
     return Finish(BroadcastAsync(data, count, dtype, root, options));
   }
 
   // As AllReduce, but the result is the root's alone; `output` of the others is null, or work space that may be
   // overwritten. Algorithms: ring, direct, tree, naive.
-  Expected<Work> ReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
-                             std::uint32_t root, const OpOptions& options = {});
-  Expected<OpResult> Reduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
-                            std::uint32_t root, const OpOptions& options = {}) {
+  Result<Work> ReduceAsync(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                           std::uint32_t root, const OpOptions& options = {});
+  Result<OpResult> Reduce(const void* input, void* output, std::size_t count, DType dtype, ReduceOp op,
+                          std::uint32_t root, const OpOptions& options = {}) {
     return Finish(ReduceAsync(input, output, count, dtype, op, root, options));
   }
 
   // As AllGather, but the result is the root's alone; `output` of the others is ignored, and null. Algorithm: direct.
-  Expected<Work> GatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count, DType dtype,
-                             std::uint32_t root, const OpOptions& options = {});
-  Expected<OpResult> Gather(const void* input, std::size_t count, void* output, std::size_t output_count, DType dtype,
-                            std::uint32_t root, const OpOptions& options = {}) {
+  Result<Work> GatherAsync(const void* input, std::size_t count, void* output, std::size_t output_count, DType dtype,
+                           std::uint32_t root, const OpOptions& options = {});
+  Result<OpResult> Gather(const void* input, std::size_t count, void* output, std::size_t output_count, DType dtype,
+                          std::uint32_t root, const OpOptions& options = {}) {
     return Finish(GatherAsync(input, count, output, output_count, dtype, root, options));
   }
 
   // `output` receives `count` elements of the root's input, those at rank * count. `input_count` is world_size() *
   // count at the root; the others' input is ignored. The input is laid out for the world that this session knows: if
   // it runs in a smaller one, all ranks get kPeerLost. Input and output are disjoint. Algorithm: direct.
-  Expected<Work> ScatterAsync(const void* input, std::size_t input_count, void* output, std::size_t count, DType dtype,
-                              std::uint32_t root, const OpOptions& options = {});
-  Expected<OpResult> Scatter(const void* input, std::size_t input_count, void* output, std::size_t count, DType dtype,
-                             std::uint32_t root, const OpOptions& options = {}) {
+  Result<Work> ScatterAsync(const void* input, std::size_t input_count, void* output, std::size_t count, DType dtype,
+                            std::uint32_t root, const OpOptions& options = {});
+  Result<OpResult> Scatter(const void* input, std::size_t input_count, void* output, std::size_t count, DType dtype,
+                           std::uint32_t root, const OpOptions& options = {}) {
     return Finish(ScatterAsync(input, input_count, output, count, dtype, root, options));
   }
 
   // Input and output have `count` elements, world_size() equal parts (kInvalidArgument if that leaves a rest): part r
   // of the input goes to rank r, part r of the output comes from it. A loss ends it as it does Scatter. Input and
   // output are disjoint. Algorithm: direct.
-  Expected<Work> AllToAllAsync(const void* input, void* output, std::size_t count, DType dtype,
-                               const OpOptions& options = {});
-  Expected<OpResult> AllToAll(const void* input, void* output, std::size_t count, DType dtype,
-                              const OpOptions& options = {}) {
+  Result<Work> AllToAllAsync(const void* input, void* output, std::size_t count, DType dtype,
+                             const OpOptions& options = {});
+  Result<OpResult> AllToAll(const void* input, void* output, std::size_t count, DType dtype,
+                            const OpOptions& options = {}) {
     return Finish(AllToAllAsync(input, output, count, dtype, options));
   }
 
@@ -416,28 +380,28 @@ class RINGWAY_API Session {
   // exchange (kMismatch); nobody needs to know what others exchange. A pair without elements exchanges nothing. Input
   // and output are disjoint. Success is reported when all ranks are done; the result never sets update_waits.
   // Algorithm: direct.
-  Expected<Work> AllToAllVAsync(const void* input, const std::vector<Part>& sends, void* output,
-                                const std::vector<std::size_t>& receives, DType dtype, const OpOptions& options = {});
-  Expected<OpResult> AllToAllV(const void* input, const std::vector<Part>& sends, void* output,
-                               const std::vector<std::size_t>& receives, DType dtype, const OpOptions& options = {}) {
+  Result<Work> AllToAllVAsync(const void* input, const std::vector<Part>& sends, void* output,
+                              const std::vector<std::size_t>& receives, DType dtype, const OpOptions& options = {});
+  Result<OpResult> AllToAllV(const void* input, const std::vector<Part>& sends, void* output,
+                             const std::vector<std::size_t>& receives, DType dtype, const OpOptions& options = {}) {
     return Finish(AllToAllVAsync(input, sends, output, receives, dtype, options));
   }
 
   // As AllGather, but rank r contributes counts[r] elements; the same list on all ranks (kMismatch). The output has
   // their sum.
-  Expected<Work> AllGatherVAsync(const void* input, void* output, const std::vector<std::size_t>& counts, DType dtype,
-                                 const OpOptions& options = {});
-  Expected<OpResult> AllGatherV(const void* input, void* output, const std::vector<std::size_t>& counts, DType dtype,
-                                const OpOptions& options = {}) {
+  Result<Work> AllGatherVAsync(const void* input, void* output, const std::vector<std::size_t>& counts, DType dtype,
+                               const OpOptions& options = {});
+  Result<OpResult> AllGatherV(const void* input, void* output, const std::vector<std::size_t>& counts, DType dtype,
+                              const OpOptions& options = {}) {
     return Finish(AllGatherVAsync(input, output, counts, dtype, options));
   }
 
   // As ReduceScatter, but rank r's part has counts[r] elements, the parts one after the other; the same list on all
   // ranks (kMismatch). Input and output have their sum.
-  Expected<Work> ReduceScatterVAsync(const void* input, void* output, const std::vector<std::size_t>& counts,
-                                     DType dtype, ReduceOp op, const OpOptions& options = {});
-  Expected<OpResult> ReduceScatterV(const void* input, void* output, const std::vector<std::size_t>& counts,
-                                    DType dtype, ReduceOp op, const OpOptions& options = {}) {
+  Result<Work> ReduceScatterVAsync(const void* input, void* output, const std::vector<std::size_t>& counts, DType dtype,
+                                   ReduceOp op, const OpOptions& options = {});
+  Result<OpResult> ReduceScatterV(const void* input, void* output, const std::vector<std::size_t>& counts, DType dtype,
+                                  ReduceOp op, const OpOptions& options = {}) {
     return Finish(ReduceScatterVAsync(input, output, counts, dtype, op, options));
   }
 
@@ -450,22 +414,22 @@ class RINGWAY_API Session {
   // the two asked for it. A new view without one of the two ends the message with kPeerLost; other changes of the view
   // do not disturb it. A send of over 64 KiB moves when the receiver has submitted its end. An error leaves `data` of a
   // Recv as it was, unless it is inside a Buffer: then it is unspecified.
-  Expected<Work> SendAsync(const void* data, std::size_t count, DType dtype, std::uint32_t to, std::uint32_t tag = 0,
-                           const OpOptions& options = {});
-  Expected<OpResult> Send(const void* data, std::size_t count, DType dtype, std::uint32_t to, std::uint32_t tag = 0,
-                          const OpOptions& options = {}) {
+  Result<Work> SendAsync(const void* data, std::size_t count, DType dtype, std::uint32_t to, std::uint32_t tag = 0,
+                         const OpOptions& options = {});
+  Result<OpResult> Send(const void* data, std::size_t count, DType dtype, std::uint32_t to, std::uint32_t tag = 0,
+                        const OpOptions& options = {}) {
     return Finish(SendAsync(data, count, dtype, to, tag, options));
   }
-  Expected<Work> RecvAsync(void* data, std::size_t count, DType dtype, std::uint32_t from, std::uint32_t tag = 0,
-                           const OpOptions& options = {});
-  Expected<OpResult> Recv(void* data, std::size_t count, DType dtype, std::uint32_t from, std::uint32_t tag = 0,
-                          const OpOptions& options = {}) {
+  Result<Work> RecvAsync(void* data, std::size_t count, DType dtype, std::uint32_t from, std::uint32_t tag = 0,
+                         const OpOptions& options = {});
+  Result<OpResult> Recv(void* data, std::size_t count, DType dtype, std::uint32_t from, std::uint32_t tag = 0,
+                        const OpOptions& options = {}) {
     return Finish(RecvAsync(data, count, dtype, from, tag, options));
   }
 
   // Succeeds when all ranks have submitted it, after one one-way delay.
-  Expected<Work> BarrierAsync(const OpOptions& options = {});
-  Expected<OpResult> Barrier(const OpOptions& options = {}) { return Finish(BarrierAsync(options)); }
+  Result<Work> BarrierAsync(const OpOptions& options = {});
+  Result<OpResult> Barrier(const OpOptions& options = {}) { return Finish(BarrierAsync(options)); }
 
   // Adopts the newest prepared view on all ranks at the same point. Every rank calls it, as a collective on channel 0,
   // with no other operation of its session in flight: a Work without its outcome is an error (kInvalidArgument), a
@@ -473,10 +437,10 @@ class RINGWAY_API Session {
   // trainer that got kWorldTooSmall calls it until it succeeds (it fails while other ranks have submitted something
   // else under the same number). Then all ranks continue at the same sequence number of each channel, past operations
   // that failed for others and were not submitted here.
-  Expected<OpResult> UpdateView(Milliseconds timeout = kForever);
+  Result<OpResult> UpdateView(Milliseconds timeout = kForever);
 
   // Finishes what is running, then leaves the group. Aborts a rejoin.
-  Error Leave(Milliseconds timeout = std::chrono::seconds(30));
+  Status Leave(Milliseconds timeout = std::chrono::seconds(30));
   // Leaves without waiting, from any thread: blocked calls of all threads return kLeft at once, later ones too. For a
   // watchdog, or a thread that handles signals; not async-signal-safe.
   void Abort();
@@ -486,11 +450,11 @@ class RINGWAY_API Session {
   std::uint32_t world_size() const;
   std::uint64_t epoch() const;
   // Members of the newest view known from the daemon, in rank order. Never blocks.
-  Expected<std::vector<Member>> Members() const;
+  Result<std::vector<Member>> Members() const;
 
  private:
   friend class internal::Places;
-  static Expected<OpResult> Finish(Expected<Work> work);
+  static Result<OpResult> Finish(Result<Work> work);
   explicit Session(std::shared_ptr<internal::SessionImpl> impl);
   std::shared_ptr<internal::SessionImpl> impl_;
 };

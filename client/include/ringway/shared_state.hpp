@@ -5,7 +5,7 @@
 //   auto session = state->Join({.group = "job", .wait_world = 4});
 //   while (state->revision() < 1000) {
 //     auto mean = (*session)->AllReduce(gradient, gradient, count, DType::kF32, ReduceOp::kAvg);
-//     if (mean.error().code() == Code::kRejoined) state->Sync(**session);  // then begin the step anew
+//     if (mean.status().code() == Code::kRejoined) state->Sync(**session);  // then begin the step anew
 //     if (!mean.ok()) continue;
 //     Apply(weights, gradient);
 //     state->Advance(**session, mean->update_waits);
@@ -78,8 +78,8 @@ struct StateResult {
 
 // Makes the tensors the same on all ranks: a collective on channel 0. An error leaves them as they were, except
 // kDeviceFailed.
-RINGWAY_API Expected<StateResult> SyncState(Session& session, const std::vector<StateTensor>& tensors,
-                                            const StateOptions& options = {});
+RINGWAY_API Result<StateResult> SyncState(Session& session, const std::vector<StateTensor>& tensors,
+                                          const StateOptions& options = {});
 
 namespace internal {
 class SharedStateImpl;
@@ -99,25 +99,25 @@ class RINGWAY_API SharedState {
  public:
   // Reads the file, if there is one: before Join, so that the others do not wait for a rank whose file is refused.
   // kInvalidArgument if it is damaged or another model's, or its directory is missing; kResourceExhausted without room.
-  static Expected<SharedState> Make(std::vector<StateTensor> tensors, const SharedStateOptions& options = {});
+  static Result<SharedState> Make(std::vector<StateTensor> tensors, const SharedStateOptions& options = {});
   SharedState(SharedState&&) noexcept;
   SharedState& operator=(SharedState&&) noexcept;
   ~SharedState();
 
   // Session::Join and Sync. The members wait for it at the end of one step.
-  Expected<std::unique_ptr<Session>> Join(const JoinOptions& options);
+  Result<std::unique_ptr<Session>> Join(const JoinOptions& options);
 
   // Makes the tensors the same on all ranks; the others call Sync or Advance. Call it first, and after kRejoined. The
   // state is that of the ranks that train; if there are none, of those that rejoin; if all begin, that of the newest
   // revision.
-  Expected<StateResult> Sync(Session& session);
+  Result<StateResult> Sync(Session& session);
 
   // Ends a step on every rank, with nothing in flight: the tensors are one revision further. `update_waits` is from the
   // step's result, the same on all ranks: if it is set, newcomers are admitted and fetch the state. Writes the file if
   // it is due. Returns `update_waits`: the world may have changed. If this rank was lost meanwhile, it has rejoined and
   // fetched the others' state: its peer_id has changed, and what was computed from the tensors before is useless. kIo:
   // the file could not be written and is as before, all else is done, and the training may go on.
-  Expected<bool> Advance(Session& session, bool update_waits);
+  Result<bool> Advance(Session& session, bool update_waits);
 
   std::uint64_t revision() const;
 

@@ -77,8 +77,8 @@ std::string OwnersReason(nb::handle object) {
   const std::string type = TextOf(nb::type_name(object.type()));
   const std::string reason = OwnersReason(object);
   if (nb::hasattr(object, "dtype")) {
-    Raise(Error(Code::kNotSupported, name + ", a " + type + " of " + NameOfDType(object) +
-                                         ", cannot be read as an array of numbers" + reason));
+    Raise(Status(Code::kNotSupported, name + ", a " + type + " of " + NameOfDType(object) +
+                                          ", cannot be read as an array of numbers" + reason));
   }
   throw nb::type_error(
       (name + " must be an array (NumPy, torch, or any with DLPack or the buffer protocol), not " + type + reason)
@@ -99,16 +99,16 @@ void CheckContiguous(const nb::ndarray<nb::ro>& array, const std::string& name) 
 void CheckDevice(const nb::ndarray<nb::ro>& array, const std::string& name) {
   const device::Loaded& loaded = device::Load();
   if (loaded.library == nullptr) {
-    Raise(Error(Code::kNotSupported,
-                name + " is in the memory of a GPU, " +
-                    (loaded.problem.empty() ? "and this process has no CUDA driver" : "and " + loaded.problem)));
+    Raise(Status(Code::kNotSupported,
+                 name + " is in the memory of a GPU, " +
+                     (loaded.problem.empty() ? "and this process has no CUDA driver" : "and " + loaded.problem)));
   }
   device::Location location;
   const device::Status found = [&] {
     const WithoutGil released;  // another thread may have the driver for long
     return loaded.library->Locate(array.data(), array.nbytes(), &location);
   }();
-  if (!found.ok()) Raise(Error(found.code, name + ": " + found.text));
+  if (!found.ok()) Raise(Status(found.code, name + ": " + found.text));
   if (array.size() > 0 && !location.on_device) Refuse(name + " says that it is a GPU's, which its driver denies");
 }
 
@@ -125,15 +125,15 @@ Array Borrow(nb::handle object, const char* name, Access access) {
     dtype = DType::kBF16;
   }
   if (!dtype) {
-    Raise(Error(Code::kNotSupported,
-                std::string(name) + " has elements of " + NameOfDType(object) +
-                    "; supported are integers of 8 to 64 bits, float16, bfloat16, float32 and float64"));
+    Raise(Status(Code::kNotSupported,
+                 std::string(name) + " has elements of " + NameOfDType(object) +
+                     "; supported are integers of 8 to 64 bits, float16, bfloat16, float32 and float64"));
   }
   const int device = array.owner.device_type();
   array.on_device = device == nb::device::cuda::value || device == nb::device::cuda_managed::value;
   if (!array.on_device && device != nb::device::cpu::value && device != nb::device::cuda_host::value) {
-    Raise(Error(Code::kNotSupported,
-                std::string(name) + " is in the memory of a device that is not CUDA's; pass tensor.cpu()"));
+    Raise(Status(Code::kNotSupported,
+                 std::string(name) + " is in the memory of a device that is not CUDA's; pass tensor.cpu()"));
   }
   if (array.on_device) CheckDevice(array.owner, name);
   CheckContiguous(array.owner, name);

@@ -82,7 +82,7 @@ void DefineErrors(nb::module_& module) {
   }
 }
 
-nb::object ToException(const Error& error) {
+nb::object ToException(const Status& error) {
   const std::string& text = error.text();
   // Parts of it come from other hosts.
   nb::object message =
@@ -91,7 +91,7 @@ nb::object ToException(const Error& error) {
   return nb::handle(Classes().at(static_cast<std::uint32_t>(error.code())))(message);
 }
 
-void Raise(const Error& error) {
+void Raise(const Status& error) {
   const nb::object exception = ToException(error);
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
   nb::raise_python_error();

@@ -18,18 +18,18 @@ std::string TextOf(nanobind::handle object);
 void DefineErrors(nanobind::module_& module);
 
 // An instance of the class of the error's code. REQUIRES: !error.ok().
-nanobind::object ToException(const Error& error);
+nanobind::object ToException(const Status& error);
 
-[[noreturn]] void Raise(const Error& error);
-[[noreturn]] inline void Refuse(std::string text) { Raise(Error(Code::kInvalidArgument, std::move(text))); }
+[[noreturn]] void Raise(const Status& error);
+[[noreturn]] inline void Refuse(std::string text) { Raise(Status(Code::kInvalidArgument, std::move(text))); }
 
-inline void RaiseUnlessOk(const Error& error) {
+inline void RaiseUnlessOk(const Status& error) {
   if (!error.ok()) Raise(error);
 }
 
 template <typename T>
-T ValueOf(Expected<T> outcome) {
-  if (!outcome.ok()) Raise(outcome.error());
+T ValueOf(Result<T> outcome) {
+  if (!outcome.ok()) Raise(outcome.status());
   return std::move(*outcome);
 }
 

@@ -86,7 +86,7 @@ WithoutGil::~WithoutGil() {
 
 void CheckMayWait() {
   if (in_handler) Refuse("a signal handler runs within a call that waits, and cannot wait itself: let it set a flag");
-  if (exiting) Raise(Error(Code::kLeft, "the interpreter exits, which has ended all sessions"));
+  if (exiting) Raise(Status(Code::kLeft, "the interpreter exits, which has ended all sessions"));
 }
 
 }  // namespace ringway::python

@@ -22,7 +22,7 @@ namespace nb = nanobind;
 JoinOptions MakeJoinOptions(nb::handle on_waiting, const nb::kwargs& given) {
   JoinOptions options = JoinOptionsFrom(given);
   if (!on_waiting.is_none()) {
-    options.on_waiting = [on_waiting](const Error& problem) {
+    options.on_waiting = [on_waiting](const Status& problem) {
       const nb::gil_scoped_acquire acquired;
       if (PyErr_Occurred() != nullptr) return;
       try {
@@ -64,7 +64,7 @@ Arrays BorrowEqual(nb::handle x, nb::handle out) {
 using Self = nb::pointer_and_handle<PySession>;
 
 // Submits without the GIL, and keeps alive what the operation uses. `submit`: (Session&, const Arrays&) to
-// Expected<Work>.
+// Result<Work>.
 template <typename Submit>
 PyWork* Start(Self self, Arrays arrays, Submit submit) {
   Work work = ValueOf(Run([&] { return submit(**self.p, arrays); }));

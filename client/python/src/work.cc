@@ -55,7 +55,7 @@ bool PyWork::Done() {
 }
 
 void PyWork::Cancel() {
-  RaiseUnlessOk(Run([this]() -> Error {
+  RaiseUnlessOk(Run([this]() -> Status {
     const std::lock_guard<std::mutex> lock(mutex_);  // nobody waits for the others while holding it
     return work_.Cancel();
   }));
@@ -63,7 +63,7 @@ void PyWork::Cancel() {
 
 void PyWork::SetDeadline(nb::handle after) {
   const Milliseconds time = TimeoutFrom(after);
-  RaiseUnlessOk(Run([this, time]() -> Error {
+  RaiseUnlessOk(Run([this, time]() -> Status {
     const std::lock_guard<std::mutex> lock(mutex_);
     return work_.SetDeadline(time);
   }));
@@ -72,10 +72,10 @@ void PyWork::SetDeadline(nb::handle after) {
 void PyWork::WaitOnStream(nb::handle stream) {
   void* const handle = StreamFrom(stream);
   constexpr Milliseconds kTurn(250);  // signals are looked for every 100 ms
-  RaiseUnlessOk(Run([this, handle, kTurn]() -> Error {
+  RaiseUnlessOk(Run([this, handle, kTurn]() -> Status {
     for (;; std::this_thread::sleep_for(Milliseconds(1))) {  // when others may cancel
       const std::lock_guard<std::mutex> lock(mutex_);
-      Error error = work_.WaitOnStream(handle, kTurn);
+      Status error = work_.WaitOnStream(handle, kTurn);
       if (error.code() != Code::kTimeout) return error;
       if (work_.Test()) return work_.WaitOnStream(handle);  // the time of this turn is no outcome
     }

@@ -53,7 +53,7 @@ ringwayResult_t ringwaySharedStateInit(ringwaySharedState_t* state, const ringwa
     auto made = ringway::SharedState::Make(
         std::move(*list),
         {.revision = whole->revision, .path = whole->path != nullptr ? whole->path : "", .every = whole->every});
-    if (!made.ok()) return Report(made.error());
+    if (!made.ok()) return Report(made.status());
     *state = std::make_unique<ringwaySharedState>(ringwaySharedState{std::move(*made)}).release();
     return ringwaySuccess;
   });
@@ -62,14 +62,14 @@ ringwayResult_t ringwaySharedStateInit(ringwaySharedState_t* state, const ringwa
 ringwayResult_t ringwaySharedStateSync(ringwaySharedState_t state, ringwayComm_t comm) {
   return ringway::c::Guarded([&] {
     if (state == nullptr || comm == nullptr) return Refuse("state or comm is NULL");
-    return Report(state->state.Sync(*comm->session).error());
+    return Report(state->state.Sync(*comm->session).status());
   });
 }
 
 ringwayResult_t ringwaySharedStateAdvance(ringwaySharedState_t state, ringwayComm_t comm, uint32_t updateWaits) {
   return ringway::c::Guarded([&] {
     if (state == nullptr || comm == nullptr) return Refuse("state or comm is NULL");
-    return Report(state->state.Advance(*comm->session, updateWaits != 0).error());
+    return Report(state->state.Advance(*comm->session, updateWaits != 0).status());
   });
 }
 
@@ -102,7 +102,7 @@ ringwayResult_t ringwaySyncDescribedState(const ringwayStateTensor_t* tensors, c
     if (!list) return RefuseTensors();
     const auto converted = ringway::c::Convert<ringway::StateStrategy>(strategy);
     const auto result = ringway::SyncState(*comm->session, *list, {.revision = *revision, .strategy = converted});
-    if (!result.ok()) return Report(result.error());
+    if (!result.ok()) return Report(result.status());
     *revision = result->revision;
     return ringwaySuccess;
   });

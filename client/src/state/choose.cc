@@ -35,7 +35,7 @@ std::size_t ReferenceRank(const std::vector<Offer>& offers) {
   return static_cast<std::size_t>(std::max_element(offers.begin(), offers.end(), lower) - offers.begin());
 }
 
-Expected<std::size_t> ChooseGiver(const std::vector<Offer>& offers, std::size_t rank) {
+Result<std::size_t> ChooseGiver(const std::vector<Offer>& offers, std::size_t rank) {
   const auto sends = [&](const Offer& offer) {
     return offer.Is(StateStrategy::kSend) && offer.layout == offers[rank].layout;
   };
@@ -52,13 +52,13 @@ Expected<std::size_t> ChooseGiver(const std::vector<Offer>& offers, std::size_t 
   for (const Offer& offer : offers) {
     if (!may_be_taken(offer)) continue;
     if (any_sends && chosen != nullptr && !offer.IsSameState(*chosen)) {
-      return Error(Code::kMismatch, "ranks that send have different shared states");
+      return Status(Code::kMismatch, "ranks that send have different shared states");
     }
     if (chosen == nullptr || std::tuple(offer.revision, have(offer)) > std::tuple(chosen->revision, have(*chosen))) {
       chosen = &offer;
     }
   }
-  if (chosen == nullptr) return Error(Code::kMismatch, "all ranks receive the shared state, and none has it");
+  if (chosen == nullptr) return Status(Code::kMismatch, "all ranks receive the shared state, and none has it");
   const auto gives = [&](const Offer& offer) {
     return !offer.Is(StateStrategy::kReceive) && offer.IsSameState(*chosen);
   };

@@ -18,13 +18,13 @@ class DeviceCopier {
   explicit DeviceCopier(device::Library* library) : library_(library) {}
 
   // kDeviceFailed: the device failed, or nothing was copied for the library's patience; kResourceExhausted.
-  Error Copy(device::Direction direction, std::int32_t device, std::byte* on_device, std::byte* on_host,
-             std::size_t bytes);
+  Status Copy(device::Direction direction, std::int32_t device, std::byte* on_device, std::byte* on_host,
+              std::size_t bytes);
 
  private:
-  Error PinFor(std::int32_t device);
+  Status PinFor(std::int32_t device);
   // Waits for it.
-  Error Carry(const device::CopyJob& job);
+  Status Carry(const device::CopyJob& job);
 
   device::Library* const library_;
   std::shared_ptr<Region> pinned_;  // a copy that hangs keeps it

@@ -18,7 +18,7 @@ Holders::Holders(const std::vector<Offer>& offers, std::size_t giver_rank)
   }
 }
 
-Expected<Places> Places::Reserve(Session& session, const StateBytes& state, const Holders& holders, std::size_t rank) {
+Result<Places> Places::Reserve(Session& session, const StateBytes& state, const Holders& holders, std::size_t rank) {
   Places places;
   const bool gives = std::find(holders.ranks.begin(), holders.ranks.end(), rank) != holders.ranks.end();
   if (!gives && holders.have_it[rank]) return places;
@@ -30,7 +30,7 @@ Expected<Places> Places::Reserve(Session& session, const StateBytes& state, cons
   const std::size_t useful = std::min({kMax, state.piece_count(), room});
   while (buffers.size() < useful) {
     auto buffer = session.Allocate(bytes);
-    if (!buffer.ok() && buffers.empty()) return buffer.error();
+    if (!buffer.ok() && buffers.empty()) return buffer.status();
     if (!buffer.ok()) break;
     buffers.push_back(std::move(buffer.value()));
   }
@@ -59,7 +59,7 @@ bool Exchange::Lacks(const Lacking& lacking) const {
   return std::find(lacking.ranks.begin(), lacking.ranks.end(), rank_) != lacking.ranks.end();
 }
 
-Error Exchange::Run(Session& session, const std::function<bool(const StateProgress&)>& on_progress) {
+Status Exchange::Run(Session& session, const std::function<bool(const StateProgress&)>& on_progress) {
   StateProgress progress;
   for (const Lacking& lacking : lacking_) progress.of_bytes += state_->bytes_of(lacking.piece);
   std::deque<Work> on_way;
@@ -70,25 +70,25 @@ Error Exchange::Run(Session& session, const std::function<bool(const StateProgre
     progress.bytes += state_->bytes_of(lacking_[taken].piece);
     return Take(&next, taken++);
   };
-  Error lost;
+  Status lost;
   for (std::size_t number = 0; number < lacking_.size(); ++number) {
     if (on_way.size() == window_) lost = take();
     if (!lost.ok()) break;
     if (on_progress && !on_progress(progress)) {
-      return Error(Code::kInterrupted, "on_progress has ended the exchange of the shared state");
+      return Status(Code::kInterrupted, "on_progress has ended the exchange of the shared state");
     }
     auto started = Start(session, number);
-    if (!started.ok()) return started.error();
+    if (!started.ok()) return started.status();
     on_way.push_back(std::move(started.value()));
   }
   while (!on_way.empty()) {  // even after a loss: they end, and the next operation comes after them
     if (!lost.ok() && lost.code() != Code::kPeerLost) break;
-    if (Error error = take(); !error.ok()) lost = std::move(error);
+    if (Status error = take(); !error.ok()) lost = std::move(error);
   }
   return lost;
 }
 
-Expected<Work> Exchange::Start(Session& session, std::size_t number) {
+Result<Work> Exchange::Start(Session& session, std::size_t number) {
   const Lacking& lacking = lacking_[number];
   const std::size_t bytes = state_->bytes_of(lacking.piece);
   const std::vector<std::size_t>& givers = holders_.ranks;
@@ -102,7 +102,7 @@ Expected<Work> Exchange::Start(Session& session, std::size_t number) {
   if (mine != givers.end()) {
     const auto stripe = static_cast<std::size_t>(mine - givers.begin());
     const std::size_t own = cut(stripe + 1) - cut(stripe);
-    if (Error error = state_->Read(lacking.piece, cut(stripe), own, input); !error.ok()) return error;
+    if (Status error = state_->Read(lacking.piece, cut(stripe), own, input); !error.ok()) return error;
     for (const std::size_t rank : lacking.ranks) sends[rank] = {0, own};
     sent_bytes_ += own * lacking.ranks.size();
   }
@@ -115,8 +115,8 @@ Expected<Work> Exchange::Start(Session& session, std::size_t number) {
                                 DType::kU8);
 }
 
-Error Exchange::Take(Work* work, std::size_t number) {
-  if (const auto result = work->Wait(); !result.ok()) return result.error();
+Status Exchange::Take(Work* work, std::size_t number) {
+  if (const auto result = work->Wait(); !result.ok()) return result.status();
   const Lacking& lacking = lacking_[number];
   if (!Lacks(lacking)) return {};
   const std::byte* const content = places_.output(number % window_);

@@ -32,7 +32,7 @@ class Places {
   static constexpr std::size_t kMax = 8;  // enough to fill a long path
 
   // Allocates as many places for pieces of `state` as the session has room for. An error if there is none.
-  static Expected<Places> Reserve(Session& session, const StateBytes& state, const Holders& holders, std::size_t rank);
+  static Result<Places> Reserve(Session& session, const StateBytes& state, const Holders& holders, std::size_t rank);
 
   std::size_t count() const { return count_; }
   std::byte* input(std::size_t place) const { return inputs_.empty() ? nullptr : inputs_[place].as<std::byte>(); }
@@ -51,7 +51,7 @@ class Exchange {
            Places places, std::size_t window);
 
   // Moves all pieces that any rank lacks. kPeerLost, on all ranks alike, ends it early.
-  Error Run(Session& session, const std::function<bool(const StateProgress&)>& on_progress);
+  Status Run(Session& session, const std::function<bool(const StateProgress&)>& on_progress);
 
   // The pieces that arrived unchanged, and whether those are all.
   Pieces TakeArrived() { return std::move(arrived_); }
@@ -65,8 +65,8 @@ class Exchange {
     std::vector<std::size_t> ranks;
   };
   bool Lacks(const Lacking& lacking) const;
-  Expected<Work> Start(Session& session, std::size_t number);
-  Error Take(Work* work, std::size_t number);
+  Result<Work> Start(Session& session, std::size_t number);
+  Status Take(Work* work, std::size_t number);
 
   StateBytes* const state_;
   const std::size_t rank_;

@@ -18,41 +18,41 @@ class SharedStateImpl {
     if (!options.path.empty()) file_.emplace(options.path);
   }
 
-  Error Load() {
+  Status Load() {
     if (!file_) return {};
     const auto kept = file_->Load(&state_);
-    if (!kept.ok()) return kept.error();
+    if (!kept.ok()) return kept.status();
     revision_ = kept->value_or(revision_);
     return {};
   }
 
-  Expected<StateResult> Sync(Session& session) {
+  Result<StateResult> Sync(Session& session) {
     for (;;) {
       const std::uint64_t synced_as = session.peer_id();  // a new peer has to sync again
       const Standing standing = !synced_as_                ? Standing::kNew
                                 : *synced_as_ != synced_as ? Standing::kRejoined
                                                            : Standing::kTrains;
       auto result = SyncBytes(session, state_, {.revision = revision_}, standing);
-      if (result.error().code() == Code::kRejoined) continue;  // now a newcomer, which makes the same calls
-      if (!result.ok()) return NotOfTheFile(result.error());
+      if (result.status().code() == Code::kRejoined) continue;  // now a newcomer, which makes the same calls
+      if (!result.ok()) return NotOfTheFile(result.status());
       revision_ = result->revision;
       synced_as_ = synced_as;
       return result;
     }
   }
 
-  Expected<bool> Advance(Session& session, bool update_waits) {
+  Result<bool> Advance(Session& session, bool update_waits) {
     if (state_.IsForked()) return ForkedError();
     ++revision_;
     if (update_waits) {
-      if (Error error = UpdateView(session); !error.ok()) {
+      if (Status error = UpdateView(session); !error.ok()) {
         --revision_;
         return NotOfTheFile(error);
       }
-      if (const auto synced = Sync(session); !synced.ok()) return synced.error();
+      if (const auto synced = Sync(session); !synced.ok()) return synced.status();
     }
     if (file_ && revision_ % every_ == 0) {
-      if (const Error error = file_->Save(revision_, &state_); !error.ok()) return Error(Code::kIo, error.text());
+      if (const Status error = file_->Save(revision_, &state_); !error.ok()) return Status(Code::kIo, error.text());
     }
     return update_waits;
   }
@@ -61,18 +61,18 @@ class SharedStateImpl {
 
  private:
   // Also ok if this rank has become a newcomer meanwhile, which makes the same next call.
-  Error UpdateView(Session& session) const {
+  Status UpdateView(Session& session) const {
     for (;;) {
       const auto updated = session.UpdateView();
-      if (updated.error().code() != Code::kRejoined) return updated.error();
+      if (updated.status().code() != Code::kRejoined) return updated.status();
       if (synced_as_ != session.peer_id()) return {};
       // Another thread got kRejoined before, and has taken the state: nothing was submitted here.
     }
   }
 
   // Keeps kIo for a file that could not be saved.
-  static Error NotOfTheFile(const Error& error) {
-    return error.code() == Code::kIo ? Error(Code::kDaemonLost, error.text()) : error;
+  static Status NotOfTheFile(const Status& error) {
+    return error.code() == Code::kIo ? Status(Code::kDaemonLost, error.text()) : error;
   }
 
   StateBytes state_;
@@ -91,37 +91,37 @@ SharedState::~SharedState() = default;
 
 namespace {
 
-Error NoState() { return Error(Code::kInvalidArgument, "this shared state is empty (moved from)"); }
+Status NoState() { return Status(Code::kInvalidArgument, "this shared state is empty (moved from)"); }
 
 }  // namespace
 
-Expected<SharedState> SharedState::Make(std::vector<StateTensor> tensors, const SharedStateOptions& options) {
-  return internal::NoThrow([&]() -> Expected<SharedState> {
-    if (options.every == 0) return Error(Code::kInvalidArgument, "every is 0; it is 1 or more revisions");
+Result<SharedState> SharedState::Make(std::vector<StateTensor> tensors, const SharedStateOptions& options) {
+  return internal::NoThrow([&]() -> Result<SharedState> {
+    if (options.every == 0) return Status(Code::kInvalidArgument, "every is 0; it is 1 or more revisions");
     auto state = internal::StateBytes::Make(tensors);
-    if (!state.ok()) return state.error();
+    if (!state.ok()) return state.status();
     SharedState made(std::make_unique<internal::SharedStateImpl>(std::move(state.value()), options));
-    if (Error error = made.impl_->Load(); !error.ok()) return error;
+    if (Status error = made.impl_->Load(); !error.ok()) return error;
     return made;
   });
 }
 
-Expected<std::unique_ptr<Session>> SharedState::Join(const JoinOptions& options) {
-  return internal::NoThrow([&]() -> Expected<std::unique_ptr<Session>> {
+Result<std::unique_ptr<Session>> SharedState::Join(const JoinOptions& options) {
+  return internal::NoThrow([&]() -> Result<std::unique_ptr<Session>> {
     if (!impl_) return NoState();
     auto session = Session::Join(options);
-    if (!session.ok()) return session.error();
-    if (const auto synced = impl_->Sync(**session); !synced.ok()) return synced.error();
+    if (!session.ok()) return session.status();
+    if (const auto synced = impl_->Sync(**session); !synced.ok()) return synced.status();
     return session;
   });
 }
 
-Expected<StateResult> SharedState::Sync(Session& session) {
+Result<StateResult> SharedState::Sync(Session& session) {
   if (!impl_) return NoState();
   return internal::NoThrow([&] { return impl_->Sync(session); });
 }
 
-Expected<bool> SharedState::Advance(Session& session, bool update_waits) {
+Result<bool> SharedState::Advance(Session& session, bool update_waits) {
   if (!impl_) return NoState();
   return internal::NoThrow([&] { return impl_->Advance(session, update_waits); });
 }

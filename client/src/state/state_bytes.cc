@@ -22,15 +22,15 @@ constexpr std::size_t kStateBytesMax = std::size_t{1} << 46;
 constexpr std::size_t kHashThreadsMax = 8;
 constexpr std::size_t kDescriptionBytesMax = 1024;
 
-Error Refuse(const StateTensor& tensor, const std::string& why) {
-  return Error(Code::kInvalidArgument, "tensor \"" + tensor.name + "\" of the shared state " + why);
+Status Refuse(const StateTensor& tensor, const std::string& why) {
+  return Status(Code::kInvalidArgument, "tensor \"" + tensor.name + "\" of the shared state " + why);
 }
 
 std::string Counted(const std::string& text) { return std::to_string(text.size()) + ":" + text; }
 
 }  // namespace
 
-Expected<StateBytes> StateBytes::Make(const std::vector<StateTensor>& tensors) {
+Result<StateBytes> StateBytes::Make(const std::vector<StateTensor>& tensors) {
   StateBytes made;
   std::set<std::string> names;
   std::string layout;
@@ -46,7 +46,7 @@ Expected<StateBytes> StateBytes::Make(const std::vector<StateTensor>& tensors) {
     if (tensor.bytes == 0) continue;
     if (tensor.data == nullptr) return Refuse(tensor, "has no memory");
     auto found = FindDeviceMemory({tensor.data, tensor.bytes}, {});
-    if (!found.ok()) return Error(found.error().code(), "\"" + tensor.name + "\": " + found.error().text());
+    if (!found.ok()) return Status(found.status().code(), "\"" + tensor.name + "\": " + found.status().text());
     Tensor& added = made.tensors_.emplace_back();
     added = {static_cast<std::byte*>(tensor.data), tensor.bytes, made.bytes_, std::nullopt};
     if (*found != nullptr && (*found)->input) {
@@ -65,7 +65,7 @@ std::size_t StateBytes::bytes_of(std::size_t piece) const {
 }
 
 template <typename Visit>
-Error StateBytes::ForEachPart(std::size_t begin, std::size_t bytes, Visit visit) const {
+Status StateBytes::ForEachPart(std::size_t begin, std::size_t bytes, Visit visit) const {
   const std::size_t end = begin + bytes;
   auto tensor = std::upper_bound(tensors_.begin(), tensors_.end(), begin,
                                  [](std::size_t at, const Tensor& one) { return at < one.begin; });
@@ -73,30 +73,30 @@ Error StateBytes::ForEachPart(std::size_t begin, std::size_t bytes, Visit visit)
   for (std::size_t at = begin; at < end; ++tensor) {
     const std::size_t offset = at - tensor->begin;
     const std::size_t part = std::min(tensor->bytes - offset, end - at);
-    if (Error error = visit(*tensor, offset, at - begin, part); !error.ok()) return error;
+    if (Status error = visit(*tensor, offset, at - begin, part); !error.ok()) return error;
     at += part;
   }
   return {};
 }
 
-Error StateBytes::Read(std::size_t piece, std::size_t begin, std::size_t bytes, std::byte* to) {
+Status StateBytes::Read(std::size_t piece, std::size_t begin, std::size_t bytes, std::byte* to) {
   const auto copy = [&](const Tensor& tensor, std::size_t from, std::size_t at, std::size_t part) {
     if (tensor.device) return copier_->Copy(Direction::kToHost, *tensor.device, tensor.data + from, to + at, part);
     std::memcpy(to + at, tensor.data + from, part);
-    return Error();
+    return Status();
   };
   return ForEachPart(piece * kStatePieceBytes + begin, bytes, copy);
 }
 
-Error StateBytes::Write(const Pieces& pieces) {
+Status StateBytes::Write(const Pieces& pieces) {
   for (const auto& [piece, content] : pieces) {
     std::byte* const data = content.get();
     const auto copy = [&](const Tensor& tensor, std::size_t to, std::size_t at, std::size_t part) {
       if (tensor.device) return copier_->Copy(Direction::kToDevice, *tensor.device, tensor.data + to, data + at, part);
       std::memcpy(tensor.data + to, data + at, part);
-      return Error();
+      return Status();
     };
-    if (Error error = ForEachPart(piece * kStatePieceBytes, bytes_of(piece), copy); !error.ok()) return error;
+    if (Status error = ForEachPart(piece * kStatePieceBytes, bytes_of(piece), copy); !error.ok()) return error;
   }
   return {};
 }
@@ -105,18 +105,18 @@ Hash StateBytes::HashOfHostPiece(std::size_t piece) const {
   Hasher hasher;
   const auto add = [&](const Tensor& tensor, std::size_t from, std::size_t, std::size_t part) {
     hasher.Add(tensor.data + from, part);
-    return Error();
+    return Status();
   };
   (void)ForEachPart(piece * kStatePieceBytes, bytes_of(piece), add);
   return hasher.Result();
 }
 
-Expected<std::vector<Hash>> StateBytes::Hashes() {
+Result<std::vector<Hash>> StateBytes::Hashes() {
   std::vector<Hash> hashes(piece_count());
   if (!IsOnHost()) {
     const auto content = std::make_unique_for_overwrite<std::byte[]>(std::min(kStatePieceBytes, bytes_));
     for (std::size_t piece = 0; piece < hashes.size(); ++piece) {
-      if (Error error = Read(piece, 0, bytes_of(piece), content.get()); !error.ok()) return error;
+      if (Status error = Read(piece, 0, bytes_of(piece), content.get()); !error.ok()) return error;
       hashes[piece] = HashOf(content.get(), bytes_of(piece));
     }
     return hashes;

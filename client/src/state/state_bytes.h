@@ -26,7 +26,7 @@ using Pieces = std::map<std::size_t, std::unique_ptr<std::byte[]>>;
 class StateBytes {
  public:
   // kInvalidArgument: the tensors cannot be used; kNotSupported: they are a device's, and there is no library for it.
-  static Expected<StateBytes> Make(const std::vector<StateTensor>& tensors);
+  static Result<StateBytes> Make(const std::vector<StateTensor>& tensors);
 
   // A forked child has neither the session nor the device.
   bool IsForked() const { return generation_ != ForkGeneration(); }
@@ -39,10 +39,10 @@ class StateBytes {
   std::size_t bytes_of(std::size_t piece) const;
 
   // Copies `bytes` of a piece from byte `begin` of it on. REQUIRES: it has them.
-  Error Read(std::size_t piece, std::size_t begin, std::size_t bytes, std::byte* to);
-  Error Write(const Pieces& pieces);
+  Status Read(std::size_t piece, std::size_t begin, std::size_t bytes, std::byte* to);
+  Status Write(const Pieces& pieces);
   // Returns the hash of each piece.
-  Expected<std::vector<Hash>> Hashes();
+  Result<std::vector<Hash>> Hashes();
 
  private:
   struct Tensor {
@@ -53,7 +53,7 @@ class StateBytes {
   };
   // Calls visit(tensor, offset in it, offset in the range, bytes) for each part of a range within one tensor.
   template <typename Visit>
-  Error ForEachPart(std::size_t begin, std::size_t bytes, Visit visit) const;
+  Status ForEachPart(std::size_t begin, std::size_t bytes, Visit visit) const;
   Hash HashOfHostPiece(std::size_t piece) const;
   bool IsOnHost() const { return copier_ == nullptr; }
 

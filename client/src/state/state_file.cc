@@ -45,11 +45,11 @@ class Descriptor {
   const int fd_;
 };
 
-Error Failed(const std::string& what, const std::string& path) {
-  return Error(Code::kIo, "the state file: " + what + " " + path + ": " + std::strerror(errno));
+Status Failed(const std::string& what, const std::string& path) {
+  return Status(Code::kIo, "the state file: " + what + " " + path + ": " + std::strerror(errno));
 }
 
-Error WriteAll(int fd, const void* data, std::size_t bytes, const std::string& path) {
+Status WriteAll(int fd, const void* data, std::size_t bytes, const std::string& path) {
   const auto* at = static_cast<const std::byte*>(data);
   while (bytes > 0) {
     const ssize_t written = ::write(fd, at, bytes);
@@ -82,22 +82,22 @@ bool IsStillAt(int fd, const std::string& path) {
 }
 
 // The hash comes first in the file, so it is written last.
-Error WriteState(int fd, Head head, StateBytes* state, const std::string& path) {
+Status WriteState(int fd, Head head, StateBytes* state, const std::string& path) {
   Hasher hasher;
   hasher.Add(&head, sizeof(head));
   std::array<std::byte, kHeadBytes> first{};
-  if (Error error = WriteAll(fd, first.data(), first.size(), path); !error.ok()) return error;
+  if (Status error = WriteAll(fd, first.data(), first.size(), path); !error.ok()) return error;
   const auto content = std::make_unique_for_overwrite<std::byte[]>(kStatePieceBytes);
   for (std::size_t piece = 0; piece < state->piece_count(); ++piece) {
-    if (Error error = state->Read(piece, 0, state->bytes_of(piece), content.get()); !error.ok()) return error;
+    if (Status error = state->Read(piece, 0, state->bytes_of(piece), content.get()); !error.ok()) return error;
     hasher.Add(content.get(), state->bytes_of(piece));
-    if (Error error = WriteAll(fd, content.get(), state->bytes_of(piece), path); !error.ok()) return error;
+    if (Status error = WriteAll(fd, content.get(), state->bytes_of(piece), path); !error.ok()) return error;
   }
   const Hash hash = hasher.Result();
   std::memcpy(first.data(), &head, sizeof(head));
   std::memcpy(first.data() + sizeof(head), &hash, sizeof(hash));
   if (::lseek(fd, 0, SEEK_SET) != 0) return Failed("cannot write", path);
-  if (Error error = WriteAll(fd, first.data(), first.size(), path); !error.ok()) return error;
+  if (Status error = WriteAll(fd, first.data(), first.size(), path); !error.ok()) return error;
   if (::fsync(fd) != 0) return Failed("cannot write", path);
   return {};
 }
@@ -110,15 +110,15 @@ std::string StateFile::directory() const {
   return slash == 0 ? "/" : path_.substr(0, slash);
 }
 
-Error StateFile::Save(std::uint64_t revision, StateBytes* state) const {
+Status StateFile::Save(std::uint64_t revision, StateBytes* state) const {
   {
     const Descriptor file(::open(new_path_.c_str(), O_CREAT | O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
     if (file.get() < 0) return Failed("cannot create", new_path_);
     // Two processes with one path fail, instead of mixing their states.
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 || !IsStillAt(file.get(), new_path_)) {
-      return Error(Code::kIo, "the state file: another process writes " + path_ + " too: each rank has its own");
+      return Status(Code::kIo, "the state file: another process writes " + path_ + " too: each rank has its own");
     }
-    Error error = ::ftruncate(file.get(), 0) == 0 ? Error() : Failed("cannot write", new_path_);
+    Status error = ::ftruncate(file.get(), 0) == 0 ? Status() : Failed("cannot write", new_path_);
     const Head head{.revision = revision, .bytes = state->bytes(), .layout = state->layout()};
     if (error.ok()) error = WriteState(file.get(), head, state, new_path_);
     if (error.ok() && ::rename(new_path_.c_str(), path_.c_str()) != 0) error = Failed("cannot replace", path_);
@@ -132,14 +132,14 @@ Error StateFile::Save(std::uint64_t revision, StateBytes* state) const {
   return {};
 }
 
-Expected<std::optional<std::uint64_t>> StateFile::Load(StateBytes* state) const {
-  if (Error error = CheckRoom(state->bytes()); !error.ok()) return error;
+Result<std::optional<std::uint64_t>> StateFile::Load(StateBytes* state) const {
+  if (Status error = CheckRoom(state->bytes()); !error.ok()) return error;
   const Descriptor file(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // whatever it is
   if (file.get() < 0) {
     if (errno == ENOENT) return std::optional<std::uint64_t>();
     return Failed("cannot open", path_);
   }
-  const auto refuse = [this](const std::string& why) { return Error(Code::kInvalidArgument, path_ + " " + why); };
+  const auto refuse = [this](const std::string& why) { return Status(Code::kInvalidArgument, path_ + " " + why); };
   struct stat status {};
   if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return refuse("is not a file: name another");
   Head head;
@@ -173,15 +173,15 @@ Expected<std::optional<std::uint64_t>> StateFile::Load(StateBytes* state) const 
   if (!is_whole || hasher.Result() != wanted) {
     return refuse("is damaged: move it away, and this rank takes the others' state, or begins anew");
   }
-  if (Error error = state->Write(pieces); !error.ok()) return error;
+  if (Status error = state->Write(pieces); !error.ok()) return error;
   return std::optional<std::uint64_t>(head.revision);
 }
 
 // Before the first save: there is a directory, with room for two states, as one is written while the other is there.
-Error StateFile::CheckRoom(std::size_t bytes) const {
+Status StateFile::CheckRoom(std::size_t bytes) const {
   struct stat status {};
   if (::stat(directory().c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
-    return Error(Code::kInvalidArgument, "there is no directory " + directory() + " for the state file: create it");
+    return Status(Code::kInvalidArgument, "there is no directory " + directory() + " for the state file: create it");
   }
   struct statvfs room {};
   if (::statvfs(directory().c_str(), &room) != 0) return Failed("cannot look at", directory());
@@ -192,9 +192,9 @@ Error StateFile::CheckRoom(std::size_t bytes) const {
   const std::uint64_t needed = 2 * (bytes + kHeadBytes);
   const std::uint64_t free = static_cast<std::uint64_t>(room.f_bavail) * room.f_frsize;
   if (needed <= free + there) return {};
-  return Error(Code::kResourceExhausted, directory() + " has " + std::to_string(free) +
-                                             " bytes left, and the state file needs " + std::to_string(needed - there) +
-                                             ": make room");
+  return Status(Code::kResourceExhausted, directory() + " has " + std::to_string(free) +
+                                              " bytes left, and the state file needs " +
+                                              std::to_string(needed - there) + ": make room");
 }
 
 }  // namespace ringway::internal

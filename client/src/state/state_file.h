@@ -25,13 +25,13 @@ class StateFile {
   explicit StateFile(std::string path) : path_(std::move(path)), new_path_(path_ + ".new") {}
 
   // Replaces the file. kIo, or the state's error; the earlier file stays then.
-  Error Save(std::uint64_t revision, StateBytes* state) const;
+  Status Save(std::uint64_t revision, StateBytes* state) const;
   // Fills the tensors, if the file is complete. Returns the revision, or nothing if there is no file.
   // kInvalidArgument: it is damaged, another model's, or has no directory; kResourceExhausted: no room to save; kIo.
-  Expected<std::optional<std::uint64_t>> Load(StateBytes* state) const;
+  Result<std::optional<std::uint64_t>> Load(StateBytes* state) const;
 
  private:
-  Error CheckRoom(std::size_t bytes) const;
+  Status CheckRoom(std::size_t bytes) const;
   std::string directory() const;
 
   std::string path_;

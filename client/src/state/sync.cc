@@ -26,8 +26,8 @@ using internal::StateBytes;
 constexpr std::size_t kHashWords = sizeof(Hash) / sizeof(std::uint64_t);
 
 // Returns each contributor's `words`, in rank order, one after the other.
-Expected<OpResult> Gather(Session& session, const std::uint64_t* mine, std::size_t words,
-                          std::vector<std::uint64_t>* all) {
+Result<OpResult> Gather(Session& session, const std::uint64_t* mine, std::size_t words,
+                        std::vector<std::uint64_t>* all) {
   all->resize(words * session.world_size());
   auto result = session.AllGather(mine, words, all->data(), all->size(), DType::kU64);
   if (result.ok()) all->resize(words * result->world_size);
@@ -35,7 +35,7 @@ Expected<OpResult> Gather(Session& session, const std::uint64_t* mine, std::size
 }
 
 // Returns whether it is a loss, which all ranks get alike: the survivors choose again.
-bool IsLoss(const Error& error) { return error.code() == Code::kPeerLost; }
+bool IsLoss(const Status& error) { return error.code() == Code::kPeerLost; }
 
 // Returns whether ranks may get different errors here, from which they do not recover by themselves.
 bool IsOfThisRankAlone(Code code) {
@@ -59,9 +59,9 @@ class Syncing {
   Syncing(Session* session, StateBytes* state, const StateOptions& options, internal::Standing standing)
       : session_(*session), state_(*state), options_(options), standing_(standing) {}
 
-  Expected<StateResult> Run() {
+  Result<StateResult> Run() {
     auto own = state_.Hashes();
-    if (!own.ok()) return own.error();
+    if (!own.ok()) return own.status();
     own_ = std::move(own.value());
     hashes_ = own_;
     mine_ = {.layout = state_.layout(),
@@ -71,30 +71,30 @@ class Syncing {
              .standing = static_cast<std::uint64_t>(standing_)};
     for (;;) {
       const auto is_over = Round();
-      if (!is_over.ok() && !IsLoss(is_over.error())) return is_over.error();
+      if (!is_over.ok() && !IsLoss(is_over.status())) return is_over.status();
       if (is_over.ok() && is_over.value()) return result_;
     }
   }
 
  private:
   // Returns whether all have the same state; if ranks were lost, another round is needed.
-  Expected<bool> Round() {
+  Result<bool> Round() {
     std::vector<std::uint64_t> words(internal::kOfferWords);
     std::memcpy(words.data(), &mine_, sizeof(mine_));
     std::vector<std::uint64_t> gathered;
     const auto view = Gather(session_, words.data(), words.size(), &gathered);
-    if (!view.ok()) return view.error();
+    if (!view.ok()) return view.status();
     std::vector<Offer> offers(view->world_size);
     std::memcpy(static_cast<void*>(offers.data()), gathered.data(), offers.size() * sizeof(Offer));
     if (!internal::HaveOneLayout(offers)) {
       const auto difference = ExplainDifference(offers, *view);
-      if (!difference.ok()) return difference.error();
+      if (!difference.ok()) return difference.status();
       if (!internal::GoesTogether(offers, view->rank)) {
-        return Error(Code::kMismatch, *difference + ": list the same tensors on all ranks");
+        return Status(Code::kMismatch, *difference + ": list the same tensors on all ranks");
       }
     }
     const auto giver = internal::ChooseGiver(offers, view->rank);
-    if (!giver.ok()) return giver.error();
+    if (!giver.ok()) return giver.status();
     const Offer& chosen = offers[giver.value()];
     result_.revision = chosen.revision;
     const auto is_chosen = [&](const Offer& offer) { return offer.IsSameState(chosen); };
@@ -109,16 +109,16 @@ class Syncing {
   // Returns how this rank's tensors differ from the reference rank's; where they do not, how those of the lowest rank
   // that differs do. All ranks call it for the same offers: each compares itself with the reference's list, and the
   // sentences are gathered.
-  Expected<std::string> ExplainDifference(const std::vector<Offer>& offers, const OpResult& view) {
+  Result<std::string> ExplainDifference(const std::vector<Offer>& offers, const OpResult& view) {
     const std::size_t reference = internal::ReferenceRank(offers);
     const auto root = static_cast<std::uint32_t>(reference);
     internal::RankLabels theirs{reference, state_.labels()};
     std::uint64_t bytes = theirs.labels.size();
-    if (const auto sent = session_.Broadcast(&bytes, 1, DType::kU64, root); !sent.ok()) return sent.error();
+    if (const auto sent = session_.Broadcast(&bytes, 1, DType::kU64, root); !sent.ok()) return sent.status();
     theirs.labels.resize(std::min<std::uint64_t>(bytes, internal::kLabelsBytesMax));
     if (!theirs.labels.empty()) {
       const auto sent = session_.Broadcast(theirs.labels.data(), theirs.labels.size(), DType::kU8, root);
-      if (!sent.ok()) return sent.error();
+      if (!sent.ok()) return sent.status();
     }
     std::vector<std::uint64_t> words(internal::kDifferenceBytesMax / sizeof(std::uint64_t));
     if (offers[view.rank].layout != offers[reference].layout) {
@@ -127,9 +127,9 @@ class Syncing {
     }
     std::vector<std::uint64_t> gathered;
     const auto again = Gather(session_, words.data(), words.size(), &gathered);
-    if (!again.ok()) return again.error();
+    if (!again.ok()) return again.status();
     if (again->contributors != view.contributors) {
-      return Error(Code::kPeerLost, "ranks were lost while their shared states were compared");
+      return Status(Code::kPeerLost, "ranks were lost while their shared states were compared");
     }
     const auto said_by = [&](std::size_t rank) {
       const auto* const text = reinterpret_cast<const char*>(gathered.data() + rank * words.size());
@@ -141,16 +141,16 @@ class Syncing {
     return said_by(rank);
   }
 
-  Expected<bool> Move(Holders holders, const OpResult& view) {
+  Result<bool> Move(Holders holders, const OpResult& view) {
     auto places = internal::Places::Reserve(session_, state_, holders, view.rank);
-    if (!places.ok()) return places.error();
+    if (!places.ok()) return places.status();
     // The number of places, then the hashes.
     std::vector<std::uint64_t> words(1 + hashes_.size() * kHashWords);
     words[0] = places->count();
     std::memcpy(words.data() + 1, hashes_.data(), hashes_.size() * sizeof(Hash));
     std::vector<std::uint64_t> gathered;
     const auto again = Gather(session_, words.data(), words.size(), &gathered);
-    if (!again.ok()) return again.error();
+    if (!again.ok()) return again.status();
     if (again->contributors != view.contributors) return false;
     std::size_t window = internal::Places::kMax;
     std::vector<std::vector<Hash>> all(holders.world_size, std::vector<Hash>(hashes_.size()));
@@ -161,7 +161,7 @@ class Syncing {
     }
     const std::size_t giver = holders.giver;
     Exchange exchange(&state_, std::move(holders), all, view.rank, std::move(places.value()), window);
-    const Error moved = exchange.Run(session_, options_.on_progress);
+    const Status moved = exchange.Run(session_, options_.on_progress);
     if (!moved.ok() && !IsLoss(moved)) return moved;
     result_.received_bytes += exchange.received_bytes();
     result_.sent_bytes += exchange.sent_bytes();
@@ -173,13 +173,13 @@ class Syncing {
     return Adopt(exchange.IsWhole());
   }
 
-  Expected<bool> Adopt(bool is_whole) {
+  Result<bool> Adopt(bool is_whole) {
     std::uint8_t whole = is_whole ? 1 : 0;
     const auto agreed = session_.AllReduce(&whole, &whole, 1, DType::kU8, ReduceOp::kMin);
-    if (!agreed.ok()) return agreed.error();
-    if (whole == 0) return Error(Code::kMismatch, "the shared state was written to while it was sent");
-    if (Error error = state_.Write(arrived_); !error.ok()) {
-      return Error(Code::kDeviceFailed, "the state that all others have has not reached this rank: " + error.text());
+    if (!agreed.ok()) return agreed.status();
+    if (whole == 0) return Status(Code::kMismatch, "the shared state was written to while it was sent");
+    if (Status error = state_.Write(arrived_); !error.ok()) {
+      return Status(Code::kDeviceFailed, "the state that all others have has not reached this rank: " + error.text());
     }
     return true;
   }
@@ -197,26 +197,25 @@ class Syncing {
 
 }  // namespace
 
-Expected<StateResult> internal::SyncBytes(Session& session, StateBytes& state, const StateOptions& options,
-                                          Standing standing) {
+Result<StateResult> internal::SyncBytes(Session& session, StateBytes& state, const StateOptions& options,
+                                        Standing standing) {
   if (state.IsForked()) return ForkedError();
   if (options.revision > kRevisionMax) {
-    return Error(Code::kInvalidArgument, "the revision is " + std::to_string(options.revision) + ": at most 2^62");
+    return Status(Code::kInvalidArgument, "the revision is " + std::to_string(options.revision) + ": at most 2^62");
   }
   if (options.strategy > StateStrategy::kReceive) {
-    return Error(Code::kInvalidArgument, "there is no such strategy for a shared state");
+    return Status(Code::kInvalidArgument, "there is no such strategy for a shared state");
   }
   auto result = NoThrow([&] { return Syncing(&session, &state, options, standing).Run(); });
-  if (result.ok() || !IsOfThisRankAlone(result.error().code())) return result;
+  if (result.ok() || !IsOfThisRankAlone(result.status().code())) return result;
   session.Abort();
-  return Error(result.error().code(), result.error().text() + "; this rank has left the group");
+  return Status(result.status().code(), result.status().text() + "; this rank has left the group");
 }
 
-Expected<StateResult> SyncState(Session& session, const std::vector<StateTensor>& tensors,
-                                const StateOptions& options) {
-  return internal::NoThrow([&]() -> Expected<StateResult> {
+Result<StateResult> SyncState(Session& session, const std::vector<StateTensor>& tensors, const StateOptions& options) {
+  return internal::NoThrow([&]() -> Result<StateResult> {
     auto state = StateBytes::Make(tensors);
-    if (!state.ok()) return state.error();
+    if (!state.ok()) return state.status();
     const auto standing = options.in_use ? internal::Standing::kTrains : internal::Standing::kNew;
     return internal::SyncBytes(session, state.value(), options, standing);
   });

@@ -11,6 +11,6 @@
 namespace ringway::internal {
 
 // If this rank alone fails, it leaves the group, since the others are in the middle of the exchange.
-Expected<StateResult> SyncBytes(Session& session, StateBytes& state, const StateOptions& options, Standing standing);
+Result<StateResult> SyncBytes(Session& session, StateBytes& state, const StateOptions& options, Standing standing);
 
 }  // namespace ringway::internal

@@ -13,7 +13,7 @@ namespace {
 
 constexpr BaselineRun kRun{.rank = 1, .world = 4, .bytes = 4096, .iterations = 5, .warmup = 2};
 
-Expected<std::optional<BaselineResult>> RunCommand(const std::string& command, int timeout_s = 60) {
+Result<std::optional<BaselineResult>> RunCommand(const std::string& command, int timeout_s = 60) {
   return RunBaseline({.name = "other", .command = command}, kRun, std::chrono::seconds(timeout_s));
 }
 
@@ -34,7 +34,7 @@ TEST(BaselineTest, ItsCommandSaysWhatIsMeasured) {
 TEST(BaselineTest, WhatItWroteIsItsResult) {
   const auto result = RunCommand(
       R"(echo noise; echo '{"results": [{"time_ms_median": 12.5, "time_ms_min": 11, "algorithm": "tree"}]}' > {json})");
-  ASSERT_TRUE(result.ok()) << result.error().text();
+  ASSERT_TRUE(result.ok()) << result.status().text();
   ASSERT_TRUE(result.value());
   EXPECT_EQ(result.value()->name, "other");
   EXPECT_EQ(result.value()->algorithm, "tree");
@@ -60,15 +60,15 @@ TEST(BaselineTest, FailuresNameItAndWhatToDo) {
   for (const auto& each : cases) {
     const auto result = RunCommand(each.command);
     ASSERT_FALSE(result.ok()) << each.command;
-    EXPECT_EQ(result.error().code(), Code::kIo);
-    EXPECT_NE(result.error().text().find(each.text), std::string::npos) << result.error().text();
+    EXPECT_EQ(result.status().code(), Code::kIo);
+    EXPECT_NE(result.status().text().find(each.text), std::string::npos) << result.status().text();
   }
 }
 
 TEST(BaselineTest, OneThatHangsIsStopped) {
   const auto result = RunCommand("sleep 1000", 1);
   ASSERT_FALSE(result.ok());
-  EXPECT_NE(result.error().text().find("took over 1 s"), std::string::npos) << result.error().text();
+  EXPECT_NE(result.status().text().find("took over 1 s"), std::string::npos) << result.status().text();
 }
 
 // Its descendants hold a pipe open: it ends when the last of them has. It says that it has started when timeout(1)

@@ -20,7 +20,7 @@ class CompanionTest : public ::testing::Test {
     join.group = "bench";
     join.wait_world = 1;
     auto session = Session::Join(join);
-    ASSERT_TRUE(session.ok()) << session.error().text();
+    ASSERT_TRUE(session.ok()) << session.status().text();
     session_ = std::move(session.value());
     companion_ = std::make_unique<Companion>(session_.get(), 1 << 20, std::chrono::seconds(30));
     ASSERT_TRUE(companion_->Allocate().ok());

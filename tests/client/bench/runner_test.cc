@@ -24,7 +24,7 @@ std::vector<SizeResult> RunAlone(unsigned increment, bool in_place, std::uint64_
   join.group = "bench";
   join.wait_world = 1;
   auto session = Session::Join(join);
-  EXPECT_TRUE(session.ok()) << session.error().text();
+  EXPECT_TRUE(session.ok()) << session.status().text();
   Options options;
   options.min_bytes = 1024;
   options.max_bytes = 16384;
@@ -36,7 +36,7 @@ std::vector<SizeResult> RunAlone(unsigned increment, bool in_place, std::uint64_
   options.baselines = baselines;
   Runner runner(options, session->get(), getpid());
   auto results = runner.Run([](const SizeResult&) {});
-  EXPECT_TRUE(results.ok()) << results.error().text();
+  EXPECT_TRUE(results.ok()) << results.status().text();
   return results.ok() ? results.value() : std::vector<SizeResult>();
 }
 

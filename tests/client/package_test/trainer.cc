@@ -5,8 +5,8 @@
 int main() {
   auto session = ringway::Session::Join({.socket_path = "/nonexistent/ringwayd.sock", .group = "job", .wait_world = 1});
   if (!session.ok()) {
-    std::puts(session.error().text().c_str());
-    return session.error().code() == ringway::Code::kDaemonUnreachable ? 0 : 1;
+    std::puts(session.status().text().c_str());
+    return session.status().code() == ringway::Code::kDaemonUnreachable ? 0 : 1;
   }
   float gradients[4] = {1, 2, 3, 4};
   return (*session)->AllReduce(gradients, gradients, 4, ringway::DType::kF32, ringway::ReduceOp::kAvg).ok() ? 0 : 1;

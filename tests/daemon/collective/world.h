@@ -10,6 +10,7 @@
 
 #include "daemon/collective/executor.h"
 #include "daemon/kernels/codec.h"
+#include "proto/check.h"
 #include "proto/collective/shares.h"
 
 namespace ringway::collective {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "proto/check.h"
 #include "proto/frame_codec.h"
 
 namespace ringway::daemon {
