@@ -1,7 +1,10 @@
 #include "client/ctl/doctor/checks.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "client/ctl/doctor/host_checks.h"
 #include "client/ctl/doctor/rows.h"
@@ -32,12 +35,13 @@ Findings CheckConfigs(const Facts& facts) {
   Findings findings;
   for (const ConfigFacts& config : facts.configs) {
     const Status status = config.outcome.ok() ? config.accepted.value_or(Status::Ok()) : config.outcome;
-    const Row& row = config.hidden      ? kConfigHidden
+    const Row& row = config.no_thread   ? kNoThread
+                     : config.hidden    ? kConfigHidden
                      : !status.ok()     ? kConfigRefused
                      : !config.accepted ? kConfigUnasked
                                         : kConfigFits;
-    findings.push_back(config.hidden ? Say(row, {config.path})
-                                     : Say(row, {config.program, config.path, status.text()}));
+    findings.push_back(config.no_thread || config.hidden ? Say(row, {config.path})
+                                                         : Say(row, {config.program, config.path, status.text()}));
   }
   return findings;
 }
@@ -74,6 +78,7 @@ std::string Remedy(const Facts& facts, const CertificateFacts& one) {
 
 Finding JudgeCertificate(const Facts& facts, const CertificateFacts& one) {
   const std::string whose = (one.running ? "running " : "") + one.whose;
+  if (one.no_thread) return Say(kNoThread, {"the certificate of " + whose});
   if (!one.hidden.empty()) return Say(kCertificateHidden, {whose, one.hidden});
   if (!one.outcome.ok()) return Say(kCertificateBad, {whose, one.outcome.text(), Remedy(facts, one)});
   if (one.identity.empty()) return Say(one.insecure ? kInTheClear : kNoCertificate, {whose});
@@ -92,10 +97,10 @@ Findings CheckMaster(const Facts& facts) {
   const MasterFacts& master = facts.master;
   if (master.place.empty()) return {Say(kMasterUnknown)};
   if (master.locked_out) return {Say(kMasterNotAsked, {master.place})};
+  if (master.no_thread) return {Say(kNoThread, {master.place})};
   if (!master.answers()) {
     // It took the connection, and then would not speak.
     const bool differs = master.outcome.code() == Code::kIo || master.outcome.code() == Code::kProtocol;
-    if (master.outcome.code() == Code::kResourceExhausted) return {Say(kNoThread, {master.outcome.text()})};
     const Row& row = differs ? kMasterDiffers : kMasterSilent;
     return {Say(row.At(master.expected ? kFail : kWarn), {master.outcome.text()})};
   }
@@ -114,7 +119,8 @@ Findings CheckDaemon(const Facts& facts) {
   const DaemonFacts& daemon = facts.daemon;
   if (daemon.place.empty()) return {Say(kDaemonUnknown)};
   if (daemon.denied) return {Say(kDaemonDenied, {daemon.place})};
-  if (daemon.outcome.code() == Code::kResourceExhausted) return {Say(kNoThread, {daemon.outcome.text()})};
+  if (daemon.no_thread) return {Say(kNoThread, {daemon.place})};
+  if (daemon.outcome.code() == Code::kResourceExhausted) return {Say(kDaemonFull, {daemon.outcome.text()})};
   if (daemon.outcome.code() == Code::kVersionMismatch) return {Say(kDaemonOld, {daemon.outcome.text()})};
   if (!daemon.answers()) {
     const char* start = facts.host.systemd ? "systemctl start ringwayd; journalctl -u ringwayd says why it does not run"
@@ -125,30 +131,46 @@ Findings CheckDaemon(const Facts& facts) {
   return {Say(row, {TextAt(daemon.self(), "name"), TextAt(daemon.self(), "master")})};
 }
 
-std::string RangeText(std::uint64_t min, std::uint64_t max) {
-  return std::to_string(min) + (min == max ? "" : " to " + std::to_string(max));
+struct Release {
+  std::string program;
+  std::string version;
+  std::optional<std::uint64_t> min = {};  // of the protocol; nullopt: not known
+  std::optional<std::uint64_t> max = {};
+};
+
+Release ReleaseOf(const char* program, const Json& process) {
+  Release release = {.program = program, .version = TextAt(process, "version")};
+  const Json& range = At(process, "protocol");
+  if (range.is_array() && range.size() == 2 && Count(range[0]) && Count(range[1])) {
+    release.min = Count(range[0]);
+    release.max = Count(range[1]);
+  }
+  return release;
 }
 
-// Against ringwayctl.
-void CompareRelease(const Facts& facts, const char* whose, const Json& process, Findings& findings) {
-  const std::string version = TextAt(process, "version");
-  const Json range = At(process, "protocol");
-  const bool known = range.is_array() && range.size() == 2;
-  const auto min = known ? Count(range[0]) : std::nullopt;
-  const auto max = known ? Count(range[1]) : std::nullopt;
-  if (min && max && (*min > facts.protocol_max || *max < facts.protocol_min)) {
-    findings.push_back(Say(kOtherProtocol, {whose, version, "ringwayctl", facts.version, RangeText(*min, *max),
-                                            RangeText(facts.protocol_min, facts.protocol_max)}));
-  } else if (version != facts.version) {
-    findings.push_back(Say(kOtherRelease, {whose, version, "ringwayctl", facts.version}));
-  }
+std::string RangeText(const Release& one) {
+  return std::to_string(*one.min) + (one.min == one.max ? "" : " to " + std::to_string(*one.max));
 }
 
 Findings CheckVersions(const Facts& facts) {
   if (!facts.daemon.answers() && !facts.master.answers()) return {Say(kNoRelease, {facts.version})};
+  std::vector<Release> releases = {
+      {.program = "ringwayctl", .version = facts.version, .min = facts.protocol_min, .max = facts.protocol_max}};
+  if (facts.daemon.answers()) releases.push_back(ReleaseOf(kDaemonProgram, facts.daemon.self()));
+  if (facts.master.answers()) releases.push_back(ReleaseOf(kMasterProgram, facts.master.self()));
   Findings findings;
-  if (facts.daemon.answers()) CompareRelease(facts, kDaemonProgram, facts.daemon.self(), findings);
-  if (facts.master.answers()) CompareRelease(facts, kMasterProgram, facts.master.self(), findings);
+  for (std::size_t i = 1; i < releases.size(); ++i) {
+    const Release& one = releases[i];
+    for (std::size_t k = 0; k < i; ++k) {
+      const Release& other = releases[k];
+      if (one.min && other.min && (*one.min > *other.max || *one.max < *other.min)) {
+        findings.push_back(Say(kOtherProtocol, {one.program, one.version, other.program, other.version, RangeText(one),
+                                                RangeText(other)}));
+      } else if (k == 0 && one.version != other.version) {  // a difference of the others shows against ringwayctl
+        findings.push_back(Say(kOtherRelease, {one.program, one.version, other.program, other.version}));
+      }
+    }
+  }
   if (findings.empty()) findings.push_back(Say(kSameRelease, {facts.version}));
   return findings;
 }
@@ -174,24 +196,26 @@ Finding JudgeDial(const DialFacts& dial) {
   const std::string option = is_master ? "the address in --master" : "--listen or --advertise of " + dial.who;
   const std::string otherwise =
       is_master ? "" : "; where it cannot be dialled at all: --advertise none there, and it dials";
-  const Row* rows[] = {&kPortOpen, &kPortRefuses, &kPortSilent, &kPortFails};  // by DialFacts::Outcome
+  const Row* rows[] = {&kPortOpen, &kPortRefuses, &kPortSilent, &kPortFails, &kNoThread};  // by DialFacts::Outcome
   return Say(*rows[static_cast<std::size_t>(dial.outcome)],
              {Whom(dial), is_master ? kMasterProgram : kDaemonProgram, option, otherwise, dial.why});
 }
 
-// Whether the daemon has lanes to the peer there: the end of a pair that can dial does.
-bool HasLinks(const Facts& facts, const DialFacts& dial) {
-  for (const Json& group : ObjectsAt(facts.daemon.status, "groups")) {
+bool IsUp(const Json& pair) { return Count(At(pair, "lanes_up")).value_or(0) > 0; }
+
+// The addresses of the peers to which the daemon has lanes: the end of a pair that can dial does.
+std::set<std::string> LinkedAddresses(const DaemonFacts& daemon) {
+  std::set<std::string> addresses;
+  for (const Json& group : ObjectsAt(daemon.status, "groups")) {
+    std::set<std::string> names;
+    for (const Json& pair : ObjectsAt(group, "pairs")) {
+      if (IsUp(pair)) names.insert(TextAt(pair, "name"));
+    }
     for (const Json& member : ObjectsAt(group, "members")) {
-      for (const Json& pair : ObjectsAt(group, "pairs")) {
-        if (TextAt(member, "address") == dial.address && TextAt(pair, "name") == TextAt(member, "name") &&
-            Count(At(pair, "lanes_up")).value_or(0) > 0) {
-          return true;
-        }
-      }
+      if (names.contains(TextAt(member, "name"))) addresses.insert(TextAt(member, "address"));
     }
   }
-  return false;
+  return addresses;
 }
 
 // Only the connections of others prove that they reach this daemon.
@@ -200,7 +224,7 @@ void CheckLinks(const DaemonFacts& daemon, Findings& findings) {
   for (const Json& group : ObjectsAt(daemon.status, "groups")) {
     for (const Json& pair : ObjectsAt(group, "pairs")) {
       const std::string name = TextAt(pair, "name");
-      if (Count(At(pair, "lanes_up")).value_or(0) > 0) {
+      if (IsUp(pair)) {
         ++up;
       } else {
         findings.push_back(Say(kNoLane, {name.empty() ? "a newcomer" : name, TextAt(group, "name")}));
@@ -215,10 +239,11 @@ void CheckLinks(const DaemonFacts& daemon, Findings& findings) {
 
 Findings CheckPorts(const Facts& facts) {
   Findings findings;
+  const std::set<std::string> linked = LinkedAddresses(facts.daemon);
   for (const DialFacts& dial : facts.dials) {
     findings.push_back(JudgeDial(dial));
     Finding& finding = findings.back();
-    if (finding.level == kFail && HasLinks(facts, dial)) {
+    if (finding.level == kFail && linked.contains(dial.address)) {
       finding = {.what = finding.what + "; its own connections to here stand"};
     }
   }
@@ -267,24 +292,33 @@ constexpr Check kChecks[] = {
     {"journal", CheckJournal},
 };
 
+// Whether it nests deeper than so many levels: comparing or copying it would recurse as deep.
+bool IsDeeper(const Json& value, int levels) {
+  if (!value.is_structured()) return false;
+  const auto deeper = [levels](const Json& one) { return IsDeeper(one, levels - 1); };
+  return levels == 0 || std::any_of(value.begin(), value.end(), deeper);
+}
+
 }  // namespace
 
 void ReadStatus(const std::string& text, const std::string& kind, ProgramFacts* program,
                 std::vector<CertificateFacts>* certificates) {
+  constexpr int kLevelsMax = 64;
   program->status = Json::parse(text, nullptr, false);
-  const Json self = At(program->status, kind.c_str());
-  if (!self.is_object()) {
+  const Json& self = At(program->status, kind.c_str());
+  if (!self.is_object() || IsDeeper(program->status, kLevelsMax)) {
     program->status = Json();
     program->outcome = {Code::kProtocol, "what answers at " + program->place + " is no " + kind};
+    return;
   }
-  const Json security = At(self, "security");
+  const Json& security = At(self, "security");
   if (!security.is_object()) return;  // an older release does not say
   CertificateFacts& facts = certificates->emplace_back();
   facts.whose = kind == "master" ? kMasterProgram : kDaemonProgram;
   facts.running = true;
   facts.identity = TextAt(security, "identity");
   facts.until = TextAt(security, "until");
-  const Json days = At(security, "days_left");
+  const Json& days = At(security, "days_left");
   if (days.is_number_integer()) facts.days_left = days.get<std::int64_t>();
   facts.insecure = IsTrue(security, "insecure");
 }

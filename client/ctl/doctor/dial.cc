@@ -8,7 +8,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <memory>
 #include <optional>
 
 #include "client/ctl/doctor/within.h"
@@ -74,9 +76,11 @@ void SendFullSize(int fd, const DialOptions& options, DialFacts* facts) {
   }
 }
 
-Result<DialFacts> DialOne(DialFacts facts, const DialOptions& options) {
+// Sets `is_resolved` once only stages follow that have a limit of their own.
+Result<DialFacts> DialOne(DialFacts facts, const DialOptions& options, std::atomic<bool>* is_resolved) {
   const Result<net::SocketAddress> address = Resolve(facts.address);
   if (!address.ok()) return address.status();
+  *is_resolved = true;
   const net::UniqueFd fd(::socket(address.value().storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int error = fd.valid() ? Connect(fd.get(), address.value(), options.timeout) : errno;
   if (error != 0 && error != ECONNREFUSED && error != ETIMEDOUT) return net::ErrnoStatus("connect", error);
@@ -99,13 +103,24 @@ Result<net::SocketAddress> Resolve(const std::string& address) {
 std::vector<DialFacts> Dial(std::vector<DialFacts> dials, const DialOptions& options) {
   std::vector<Errand<DialFacts>> errands;
   errands.reserve(dials.size());
-  for (const DialFacts& dial : dials) errands.emplace_back([dial, options] { return DialOne(dial, options); });
+  std::vector<std::shared_ptr<std::atomic<bool>>> resolved;
+  for (const DialFacts& dial : dials) {
+    resolved.push_back(std::make_shared<std::atomic<bool>>(false));
+    errands.emplace_back([dial, options, done = resolved.back()] { return DialOne(dial, options, done.get()); });
+  }
   const TimePoint end = MonotonicNow() + 3 * options.timeout;
   for (std::size_t i = 0; i < dials.size(); ++i) {
     const auto left = std::max(std::chrono::ceil<milliseconds>(end - MonotonicNow()), milliseconds(0));
-    const Result<DialFacts> done = errands[i].Await(left, "its name is not resolved in time");
-    dials[i].why = done.status().text();
-    if (done.ok()) dials[i] = done.value();
+    const Awaited<DialFacts> done = errands[i].Await(left, "its name is not resolved in time");
+    if (!done) {
+      dials[i].outcome = DialFacts::Outcome::kNoThread;
+    } else if (done->ok()) {
+      dials[i] = done->value();
+    } else if (done->status().code() == Code::kTimeout && *resolved[i]) {
+      dials[i].why = "its name is resolved so slowly that no time is left to dial it";
+    } else {
+      dials[i].why = done->status().text();
+    }
   }
   return dials;
 }

@@ -130,25 +130,31 @@ class Examination {
                                context_.master.empty() && context_.socket.empty();
     const std::string path = nothing_given && ::access(usual, F_OK) == 0 ? usual : given;
     if (path.empty()) return {};
-    const Result<Config> config =
+    const Awaited<Config> config =
         Within<Config>(context_.timeout, path + " is not read in time", [path] { return shell::ReadConfigFile(path); });
-    const bool hidden = config.status().code() == Code::kInvalidArgument && !HiddenOf({path}).empty();
-    facts_.configs.push_back({.program = program, .path = path, .outcome = config.status(), .hidden = hidden});
-    return config.ok() ? config.value() : Config();
+    const Status outcome = config ? config->status() : Status::Ok();
+    const bool hidden = outcome.code() == Code::kInvalidArgument && !HiddenOf({path}).empty();
+    facts_.configs.push_back(
+        {.program = program, .path = path, .outcome = outcome, .hidden = hidden, .no_thread = !config});
+    return config && config->ok() ? config->value() : Config();
   }
 
   // Returns what asks a master with these options.
   std::shared_ptr<net::Security> Load(const std::string& whose, const shell::TlsOptions& options,
                                       const shell::TlsUser& user) {
     if (!options.given()) return nullptr;
-    const Result<Loaded> loaded =
+    const Awaited<Loaded> loaded =
         Within<Loaded>(context_.timeout, "its files are not read in time: the disk, or its server, hangs",
                        [options, user] { return LoadedOf(options, user); });
     CertificateFacts& facts = facts_.certificates.emplace_back();
-    if (loaded.ok()) facts = loaded.value().facts;
+    if (loaded && loaded->ok()) {
+      facts = loaded->value().facts;
+    } else if (loaded) {
+      facts.outcome = loaded->status();
+    }
     facts.whose = whose;
-    if (!loaded.ok()) facts.outcome = loaded.status();
-    return loaded.ok() ? loaded.value().security : nullptr;
+    facts.no_thread = !loaded;
+    return loaded && loaded->ok() ? loaded->value().security : nullptr;
   }
 
   void LoadCertificates() {
@@ -175,13 +181,15 @@ class Examination {
   }
 
   void Ask(ProgramFacts* program, const char* kind, std::function<Result<std::string>()> query) {
-    const Result<std::string> answer = Bounded(program->place, std::move(query));
-    program->outcome = answer.status();
-    if (answer.ok()) ReadStatus(answer.value(), kind, program, &facts_.certificates);
+    const Awaited<std::string> answer = Bounded(program->place, std::move(query));
+    program->no_thread = !answer;
+    if (!answer) return;
+    program->outcome = answer->status();
+    if (answer->ok()) ReadStatus(answer->value(), kind, program, &facts_.certificates);
   }
 
   // A query bounds each step only, and an answer of single bytes takes many.
-  Result<std::string> Bounded(const std::string& place, std::function<Result<std::string>()> query) const {
+  Awaited<std::string> Bounded(const std::string& place, std::function<Result<std::string>()> query) const {
     return Within<std::string>(2 * context_.timeout,
                                place + " answers too slowly: is it overloaded, or no ringway process?",
                                std::move(query));
@@ -209,17 +217,19 @@ class Examination {
     if (!master.expected) master.place = ValueOf(master_config_, "listen");
     master.locked_out = secured_ && security_ == nullptr;
     if (master.place.empty() || master.locked_out) return;
-    const Result<net::SocketAddress> address =
+    const Awaited<net::SocketAddress> address =
         Within<net::SocketAddress>(context_.timeout, "the name in " + master.place + " is not resolved in time",
                                    [place = master.place] { return Resolve(place); });
+    master.no_thread = !address;
+    if (!address) return;
     // By number, so that the resolver's time is bounded too.
-    const Result<Endpoint> number = address.ok() ? ParseEndpoint(net::ToString(address.value())) : address.status();
+    const Result<Endpoint> number = address->ok() ? ParseEndpoint(net::ToString(address->value())) : address->status();
     master.outcome = number.status();
     if (!number.ok()) return;
     const shell::MasterAddress whom = {number.value(), security_};
     Ask(&master, "master", [whom, timeout = context_.timeout] { return shell::QueryMaster(whom, timeout); });
     master.clock_ahead_s = tls::SecondsUntil(TextAt(master.self(), "utc"));
-    if (master.answers()) MeasurePath(whom, address.value());
+    if (master.answers()) MeasurePath(whom, address->value());
   }
 
   // Whether a full-size segment reaches a master that answered: it also answers a request that fills one. Unlike what
@@ -240,7 +250,8 @@ class Examination {
   Code AskInFull(const shell::MasterAddress& whom, std::uint32_t segment_bytes) const {
     const control::PlanRequest request = RequestOfSize(segment_bytes, whom.security != nullptr);
     const auto query = [whom, request, timeout = context_.timeout] { return shell::QueryPlan(whom, request, timeout); };
-    return Bounded(ToString(whom.endpoint), query).status().code();
+    const Awaited<std::string> answer = Bounded(ToString(whom.endpoint), query);
+    return answer ? answer->status().code() : Code::kResourceExhausted;
   }
 
   void DialAll() {
@@ -251,7 +262,7 @@ class Examination {
     };
     // A master that answered is measured already; where the daemon's connection stands, its port is open.
     const MasterFacts& master = facts_.master;
-    const Json daemon = facts_.daemon.self();
+    const Json& daemon = facts_.daemon.self();
     const bool stands = IsTrue(daemon, "master_connected") && TextAt(daemon, "master") == master.place;
     if (!master.answers() && master.outcome.code() != Code::kMasterUnreachable && !stands) {
       add(kTheMaster, master.place);

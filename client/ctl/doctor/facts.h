@@ -26,6 +26,7 @@ struct ConfigFacts {
   Status outcome = {};                  // of reading it
   std::optional<Status> accepted = {};  // the program's own verdict; nullopt: it was not asked
   bool hidden = false;                  // ringwayctl's user may not read it
+  bool no_thread = false;               // none could start to read it
 };
 
 // The certificate in a program's files, or the one that a running program says it uses.
@@ -37,14 +38,16 @@ struct CertificateFacts : SecurityFacts {
   tls::CredentialFault fault = tls::CredentialFault::kNone;
   std::optional<Identity> old;  // the identity in the file's certificate; nullopt: there is none
   std::string hidden;           // the file that ringwayctl's user may not read; empty: none
+  bool no_thread = false;       // none could start to load them
 };
 
 // A program that was asked for its status.
 struct ProgramFacts {
-  std::string place;     // its address or socket; empty: not known
-  bool expected = true;  // named by more than its own config file
-  Status outcome;        // of the query
-  Json status;           // null: it did not answer
+  std::string place;       // its address or socket; empty: not known
+  bool expected = true;    // named by more than its own config file
+  bool no_thread = false;  // none could start to ask it
+  Status outcome;          // of the query
+  Json status;             // null: it did not answer
 
   bool answers() const { return !status.is_null(); }
 };
@@ -52,16 +55,16 @@ struct ProgramFacts {
 struct MasterFacts : ProgramFacts {
   bool locked_out = false;  // it needs certificates and ringwayctl has none that it can use: it is not asked
   std::optional<std::int64_t> clock_ahead_s;  // nullopt: an older release does not tell its time
-  Json self() const { return At(status, "master"); }
+  const Json& self() const { return At(status, "master"); }
 };
 
 struct DaemonFacts : ProgramFacts {
   bool denied = false;  // ringwayctl's user may not connect to the socket
-  Json self() const { return At(status, "daemon"); }
+  const Json& self() const { return At(status, "daemon"); }
 };
 
 struct DialFacts {
-  enum class Outcome : std::uint8_t { kConnected, kRefused, kTimeout, kFailed };
+  enum class Outcome : std::uint8_t { kConnected, kRefused, kTimeout, kFailed, kNoThread };
   std::string who;  // "daemon b"
   std::string address;
   Outcome outcome = Outcome::kFailed;

@@ -139,7 +139,7 @@ Findings CheckCongestionControl(const Facts& facts) {
 }
 
 Findings CheckDescriptors(const Facts& facts) {
-  const Json status = At(facts.daemon.self(), "descriptors");
+  const Json& status = At(facts.daemon.self(), "descriptors");
   const Bytes asked = Count(At(status, "limit"));
   const Bytes limit = asked ? asked : facts.host.descriptors;
   if (!limit) return {Say(kLimitHidden)};
@@ -156,7 +156,7 @@ Findings CheckDescriptors(const Facts& facts) {
 }
 
 Findings CheckMemory(const Facts& facts) {
-  const Json status = At(facts.daemon.self(), "memory");
+  const Json& status = At(facts.daemon.self(), "memory");
   const Bytes asked = Count(At(status, "max"));
   const Bytes budget = asked ? asked : facts.host.memory_max;
   if (!budget) return {Say(kNoBudget)};

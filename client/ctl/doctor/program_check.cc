@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
@@ -27,7 +28,12 @@ std::string OwnDirectory() {
 
 std::optional<Status> CheckConfigBy(const std::string& directory, const std::string& program, const std::string& file,
                                     std::chrono::milliseconds timeout) {
-  constexpr int kTimedOut = 124;  // exit status of timeout(1)
+  // Exit statuses of timeout(1): its own, and that of a program that it had to kill.
+  constexpr int kTimedOut = 124;
+  constexpr int kKilled = 128 + SIGKILL;
+  // 125: timeout(1) fails; 126: the program cannot be run; 127: it, or timeout(1) itself, is not there.
+  constexpr int kNotRunFirst = 125;
+  constexpr int kNotRunLast = 127;
   const std::string path = directory + "/" + program;
   if (::access(path.c_str(), X_OK) != 0) return std::nullopt;
   const std::string command = "timeout -k 1 " + std::to_string(std::chrono::duration<double>(timeout).count()) + " " +
@@ -40,7 +46,9 @@ std::optional<Status> CheckConfigBy(const std::string& directory, const std::str
   }
   const int status = ::pclose(output);
   if (status == 0) return Status::Ok();
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kTimedOut) {
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);  // as a shell says it
+  if (code >= kNotRunFirst && code <= kNotRunLast) return std::nullopt;
+  if (code == kTimedOut || code == kKilled) {
     return Status(Code::kTimeout, program + " does not say in time whether " + file + " is in order");
   }
   return Status(Code::kInvalidArgument, said.substr(0, said.find('\n')));

@@ -13,7 +13,8 @@ namespace ringway::ctl {
 // The directory that ringwayctl itself is in; empty if the system does not say.
 std::string OwnDirectory();
 
-// kInvalidArgument with what the program says against the file; kTimeout. Nothing if `directory` does not have it.
+// kInvalidArgument with what the program says against the file; kTimeout. Nothing if it cannot be asked: `directory`
+// does not have it, or the system no sh(1) and timeout(1).
 std::optional<Status> CheckConfigBy(const std::string& directory, const std::string& program, const std::string& file,
                                     std::chrono::milliseconds timeout);
 

@@ -38,7 +38,8 @@ inline constexpr Row
                              "for all"},
   kCertificateBad   {kFail, "{0}: {1}", "{2}"},
 
-  kNoThread         {kFail, "{0}", "raise ulimit -u, or pids.max of the cgroup"},
+  kNoThread         {kFail, "{0} is not looked at: no thread can be started here",
+                     "raise ulimit -u, or pids.max of the cgroup"},
 
   kMasterUnknown    {kSkip, "its address is not known: give --master HOST:PORT"},
   kMasterNotAsked   {kSkip, "the master at {0} is not asked: that takes certificates; give --tls-dir"},
@@ -55,6 +56,7 @@ inline constexpr Row
                      "run as root to look; trainers need ringwayd --socket-mode 0666, or the group of its socket"},
   kDaemonOld        {kFail, "{0}",
                      "install the same release of ringwayd, ringwayctl and the library, and restart ringwayd"},
+  kDaemonFull       {kFail, "{0}", "end trainers of this user that are of no use any more"},
   kDaemonSilent     {kFail, "{0}", "# {1}"},
   kDaemonAlone      {kFail, "daemon {0} has no connection to its master at {1}: nobody can join, and no loss "
                              "can be recovered",

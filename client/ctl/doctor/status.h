@@ -1,8 +1,9 @@
 // Reads the JSON of a status: text of another process, maybe on another host, which may lack any member or give it
-// another type. Values; any thread.
+// another type. What is returned by reference lives in `object`. Any thread.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -13,10 +14,15 @@ namespace ringway::ctl {
 using Json = nlohmann::json;
 
 // Null if it is missing, or `object` is none.
-inline Json At(const Json& object, const char* key) { return object.is_object() ? object.value(key, Json()) : Json(); }
+inline const Json& At(const Json& object, const char* key) {
+  static const Json kNone;
+  const auto found = object.find(key);
+  return found == object.end() ? kNone : *found;
+}
+const Json& At(Json&& object, const char* key) = delete;
 
 inline std::string TextAt(const Json& object, const char* key) {
-  const Json value = At(object, key);
+  const Json& value = At(object, key);
   return value.is_string() ? value.get<std::string>() : "";
 }
 
@@ -27,13 +33,14 @@ inline std::optional<std::uint64_t> Count(const Json& value) {
 }
 
 // The objects of a list, the first ones of a long one.
-inline std::vector<Json> ObjectsAt(const Json& object, const char* key) {
+inline std::vector<std::reference_wrapper<const Json>> ObjectsAt(const Json& object, const char* key) {
   constexpr std::size_t kObjectsMax = 4096;
-  std::vector<Json> out;
+  std::vector<std::reference_wrapper<const Json>> out;
   for (const Json& one : At(object, key)) {
-    if (one.is_object() && out.size() < kObjectsMax) out.push_back(one);
+    if (one.is_object() && out.size() < kObjectsMax) out.emplace_back(one);
   }
   return out;
 }
+std::vector<std::reference_wrapper<const Json>> ObjectsAt(Json&& object, const char* key) = delete;
 
 }  // namespace ringway::ctl

@@ -6,6 +6,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -14,6 +15,10 @@
 #include "proto/result.h"
 
 namespace ringway::ctl {
+
+// What a call returned, or kTimeout if it was late; nullopt: no thread could start for it.
+template <typename T>
+using Awaited = std::optional<Result<T>>;
 
 // A call that runs on a thread of its own from the constructor on. `call` owns all that it touches.
 template <typename T>
@@ -32,11 +37,9 @@ class Errand {
     if (thread_.joinable()) thread_.detach();
   }
 
-  // Returns what the call returns, or kTimeout with the text `late`, or kResourceExhausted if it has no thread. Once.
-  Result<T> Await(std::chrono::milliseconds timeout, const std::string& late) {
-    if (!thread_.joinable()) {
-      return Status(Code::kResourceExhausted, "no thread can be started here to look: the limit of threads is reached");
-    }
+  // `late`: the text of kTimeout. Once.
+  Awaited<T> Await(std::chrono::milliseconds timeout, const std::string& late) {
+    if (!thread_.joinable()) return std::nullopt;
     if (result_.wait_for(timeout) != std::future_status::ready) return Status(Code::kTimeout, late);
     thread_.join();  // with what libraries keep for a thread
     return result_.get();
@@ -48,7 +51,7 @@ class Errand {
 };
 
 template <typename T>
-Result<T> Within(std::chrono::milliseconds timeout, const std::string& late, std::function<Result<T>()> call) {
+Awaited<T> Within(std::chrono::milliseconds timeout, const std::string& late, std::function<Result<T>()> call) {
   return Errand<T>(std::move(call)).Await(timeout, late);
 }
 

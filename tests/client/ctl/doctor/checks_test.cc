@@ -175,12 +175,22 @@ TEST(DaemonCheckTest, SocketThatThisUserMayNotUseIsNotToBeStarted) {
 
 TEST(RemedyTest, WithoutThreadsToLookNoProgramIsBlamed) {
   Facts facts = Healthy();
-  facts.master.outcome = facts.daemon.outcome = {Code::kResourceExhausted, "no thread"};
+  facts.master.no_thread = facts.daemon.no_thread = true;
+  facts.configs[0].no_thread = facts.certificates[0].no_thread = true;
+  facts.dials[0].outcome = DialFacts::Outcome::kNoThread;
   facts.master.status = facts.daemon.status = {};
-  for (const char* check : {"master", "daemon"}) {
+  for (const char* check : {"config", "certificates", "master", "daemon", "ports"}) {
     EXPECT_EQ(Worst(facts, check).level, Level::kFail);
     EXPECT_THAT(Worst(facts, check).remedy, HasSubstr("ulimit -u"));
   }
+}
+
+TEST(DaemonCheckTest, UserWhoseShareIsTakenLacksNoThreads) {
+  Facts facts = Healthy();
+  facts.daemon.outcome = {Code::kResourceExhausted, "user 7 has all its sessions"};
+  facts.daemon.status = {};
+  EXPECT_EQ(Worst(facts, "daemon").what, "user 7 has all its sessions");
+  EXPECT_THAT(Worst(facts, "daemon").remedy, HasSubstr("end trainers"));
 }
 
 TEST(RemedyTest, UnitsAreNamedOnlyWhereTheyAre) {
@@ -239,6 +249,14 @@ TEST(VersionCheckTest, OtherReleaseWarnsAndOtherProtocolFails) {
   EXPECT_EQ(Worst(facts, "versions").level, Level::kWarn);
 }
 
+TEST(VersionCheckTest, DaemonAndMasterThatShareNoProtocolFail) {
+  Facts facts = Healthy();
+  facts.daemon.status["daemon"]["protocol"] = {5U, 5U};
+  facts.master.status["master"]["protocol"] = {6U, 6U};
+  EXPECT_EQ(Worst(facts, "versions").level, Level::kFail);
+  EXPECT_THAT(Worst(facts, "versions").what, HasSubstr("ringway-master 1.2.3 speaks protocol 6, ringwayd 1.2.3 5"));
+}
+
 TEST(ClockCheckTest, WarnsFromTenSecondsAndFailsFromTenMinutes) {
   for (const std::int64_t sign : {-1, 1}) {
     Facts facts = Healthy();
@@ -288,6 +306,17 @@ TEST(PortCheckTest, WhoCannotBeDialledButDialsIsFine) {
   EXPECT_EQ(Worst(facts, "ports").level, Level::kOk) << Worst(facts, "ports").what;
   group["members"][0]["address"] = "10.0.0.9:7401";
   EXPECT_EQ(Worst(facts, "ports").level, Level::kFail);
+}
+
+TEST(PortCheckTest, LongListsOfOthersAreReadOnce) {
+  Facts facts = Healthy();
+  facts.dials.assign(64, facts.dials[0]);
+  for (DialFacts& dial : facts.dials) dial.outcome = DialFacts::Outcome::kTimeout;
+  Json& group = facts.daemon.status["groups"][0];
+  group["members"] = Json::array();
+  for (int i = 0; i < 4096; ++i) group["members"].push_back({{"name", "x"}, {"address", facts.dials[0].address}});
+  group["pairs"] = Json(4096, group["pairs"][0]);
+  EXPECT_EQ(Worst(facts, "ports").level, Level::kFail);  // after minutes, if each member met each pair
 }
 
 TEST(PortCheckTest, LinksProveTheWayBackAndOtherwiseItIsLeftOpen) {

@@ -50,6 +50,14 @@ TEST_F(ProgramCheckTest, HangingProgramIsEndedAndFloodIsCut) {
   EXPECT_LT(With("head -c 1000000 /dev/zero; exit 2")->text().size(), 10'000U);
 }
 
+TEST_F(ProgramCheckTest, ProgramThatHasToBeKilledIsLate) {
+  EXPECT_EQ(With("trap '' TERM; exec sleep 600", std::chrono::milliseconds(300))->code(), Code::kTimeout);
+}
+
+TEST_F(ProgramCheckTest, ProgramThatCannotRunIsNotAsked) {
+  for (const char* code : {"125", "126", "127"}) EXPECT_FALSE(With(std::string("exit ") + code).has_value()) << code;
+}
+
 TEST_F(ProgramCheckTest, ProgramThatDiesIsNoProgramThatAccepts) { EXPECT_FALSE(With("kill -9 $$")->ok()); }
 
 TEST(OwnDirectoryTest, IsThatOfThisProgram) { EXPECT_TRUE(fs::is_directory(OwnDirectory())); }

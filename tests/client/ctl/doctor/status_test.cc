@@ -91,6 +91,16 @@ TEST(StatusTest, WhatIsNoStatusIsAProtocolError) {
   }
 }
 
+// Who copies or compares such a value runs out of stack.
+TEST(StatusTest, DeepStatusIsAProtocolError) {
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  const std::string text = R"({"groups": )" + deep + R"(, "master": {}, "daemon": {}})";
+  const Facts facts = FactsOf(text, text);
+  EXPECT_EQ(facts.master.outcome.code(), Code::kProtocol);
+  EXPECT_EQ(facts.daemon.outcome.code(), Code::kProtocol);
+  EXPECT_EQ(Worst(facts, "master").level, Level::kFail);
+}
+
 // Each value of the statuses becomes one of another type.
 TEST(StatusTest, NoTypeIsTakenForGranted) {
   for (const std::string status : {kMaster, kDaemon}) {
@@ -108,7 +118,8 @@ TEST(StatusTest, NoTypeIsTakenForGranted) {
 TEST(StatusTest, LongListsAreCut) {
   Json list = Json::array();
   for (int i = 0; i < 5000; ++i) list.push_back(Json::object());
-  EXPECT_EQ(ObjectsAt({{"list", list}}, "list").size(), 4096U);
+  const Json object = {{"list", list}};
+  EXPECT_EQ(ObjectsAt(object, "list").size(), 4096U);
 }
 
 }  // namespace
