@@ -170,7 +170,7 @@ Status Memberships::SendFailed(Link* link, const Status& error, const Deadline& 
   if (error.code() == Code::kResourceExhausted) return error;
   Lose(link, error);
   Lock lock = Acquire();
-  const Status loss = Await(&lock, link, deadline, [] { return false; });
+  Status loss = Await(&lock, link, deadline, [] { return false; });
   if (!IsOver(loss)) return loss;
   return Status(loss.code(), "the session is joining again, and nothing was submitted: call again");
 }
