@@ -10,8 +10,8 @@
 // client/examples/shortest/shortest.cc is the shortest complete trainer: without UpdateView no newcomer is admitted.
 //
 // C++20. Links nothing but the C++ standard library and libc. No exceptions leave the library: every call returns a
-// Status or a Result<T> (ringway/result.hpp). Session says what holds for threads, rejoining
-// and forks; Work whom the memory of an operation belongs to; OpOptions::stream what holds for device memory.
+// Status or a Result<T> (ringway/result.hpp). Session says what holds for threads, rejoining and forks; Work whom the
+// memory of an operation belongs to; OpOptions::stream what holds for device memory.
 #pragma once
 
 #include <ringway/types.h>
