@@ -101,7 +101,8 @@ Findings CheckMaster(const Facts& facts) {
   if (!master.answers()) {
     // It took the connection, and then would not speak.
     const bool differs = master.outcome.code() == Code::kIo || master.outcome.code() == Code::kProtocol;
-    const Row& row = differs ? kMasterDiffers : kMasterSilent;
+    const bool hangs = master.outcome.code() == Code::kTimeout;
+    const Row& row = differs ? kMasterDiffers : hangs ? kNoAnswer : kMasterSilent;
     return {Say(row.At(master.expected ? kFail : kWarn), {master.outcome.text()})};
   }
   Findings findings = {Say(kMasterAnswers, {master.place})};
@@ -122,6 +123,7 @@ Findings CheckDaemon(const Facts& facts) {
   if (daemon.no_thread) return {Say(kNoThread, {daemon.place})};
   if (daemon.outcome.code() == Code::kResourceExhausted) return {Say(kDaemonFull, {daemon.outcome.text()})};
   if (daemon.outcome.code() == Code::kVersionMismatch) return {Say(kDaemonOld, {daemon.outcome.text()})};
+  if (daemon.outcome.code() == Code::kTimeout) return {Say(kNoAnswer, {daemon.outcome.text()})};
   if (!daemon.answers()) {
     const char* start = facts.host.systemd ? "systemctl start ringwayd; journalctl -u ringwayd says why it does not run"
                                            : "start ringwayd; it says on standard error why it does not run";

@@ -41,6 +41,8 @@ inline constexpr Row
   kNoThread         {kFail, "{0} is not looked at: no thread can be started here",
                      "raise ulimit -u, or pids.max of the cgroup"},
 
+  kNoAnswer         {kFail, "{0}", "kill -CONT lets a stopped program go on; else look at what keeps its host busy"},
+
   kMasterUnknown    {kSkip, "its address is not known: give --master HOST:PORT"},
   kMasterNotAsked   {kSkip, "the master at {0} is not asked: that takes certificates; give --tls-dir"},
   kMasterAnswers    {kOk,   "the master at {0} answers"},

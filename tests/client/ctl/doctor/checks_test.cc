@@ -220,6 +220,17 @@ TEST(RemedyTest, UnitsAreNamedOnlyWhereTheyAre) {
   EXPECT_THAT(Worst(silent, "certificates").remedy, HasSubstr("send SIGHUP to reload ringwayd"));
 }
 
+TEST(RemedyTest, ProgramThatDoesNotAnswerIsNotToBeStarted) {
+  Facts facts = Healthy();
+  facts.daemon.outcome = facts.master.outcome = Status(Code::kTimeout, "it did not answer in time");
+  facts.daemon.status = facts.master.status = nullptr;
+  for (const char* check : {"daemon", "master"}) {
+    EXPECT_EQ(Worst(facts, check).level, Level::kFail);
+    EXPECT_THAT(Worst(facts, check).remedy, HasSubstr("kill -CONT"));
+    EXPECT_THAT(Worst(facts, check).remedy, Not(HasSubstr("start")));
+  }
+}
+
 TEST(RemedyTest, RemedyForRootSaysSoToOtherUsers) {
   Facts facts = Healthy();
   SetFile(&facts, "/proc/sys/net/ipv4/tcp_slow_start_after_idle", "1\n");
