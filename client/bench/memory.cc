@@ -7,11 +7,6 @@
 #include "proto/device/loader.h"
 
 namespace ringway::bench {
-namespace {
-
-Status ToStatus(const device::Status& status) { return status.ok() ? Status() : Status(status.code, status.text); }
-
-}  // namespace
 
 Result<Memory> Memory::Allocate(Session* session, std::size_t bytes, std::optional<std::int32_t> device) {
   Memory memory;

@@ -71,8 +71,6 @@ Result<std::shared_ptr<DevicePart>> FindDeviceMemory(const MemoryRange& input, c
   return part;
 }
 
-Status ToStatus(const device::Status& status) { return status.ok() ? Status() : Status(status.code, status.text); }
-
 Status BeforeSubmission(const device::Status& status) {
   const Status error = ToStatus(status);
   return error.code() == Code::kDeviceFailed ? Status(Code::kIo, error.text()) : error;

@@ -118,8 +118,7 @@ struct MemoryRange {
 };
 Result<std::shared_ptr<DevicePart>> FindDeviceMemory(const MemoryRange& input, const MemoryRange& output);
 
-Status ToStatus(const device::Status& status);
-// The same where nothing was submitted: kDeviceFailed is reported only of submitted operations.
+// As device::ToStatus, where nothing was submitted: kDeviceFailed is reported only of submitted operations.
 Status BeforeSubmission(const device::Status& status);
 
 // Starts a copy, by Library::Start or Hold::Release, and calls `report` as CopyJob::report says: on the library's

@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <ringway/result.hpp>
 
 namespace ringway::device {
 
@@ -48,6 +49,8 @@ Status Failure(Code code, const char* format, First first, Rest... rest) {
   (void)std::snprintf(status.text, sizeof status.text, format, first, rest...);
   return status;
 }
+
+inline ringway::Status ToStatus(const Status& status) { return {status.code, status.text}; }
 
 inline Status Failure(Code code, const char* text) { return Failure(code, "%s", text); }
 

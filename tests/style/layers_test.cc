@@ -49,7 +49,7 @@ const std::vector<Layer>& Layers() {
   static const std::vector<Layer> kLayers = {
       {"proto/shell", {"proto", "ringway"}},
       {"proto/collective", {"proto", "ringway/types.h"}},
-      {"proto/device", {"ringway/types.h"}},
+      {"proto/device", {"ringway/types.h", "ringway/result.hpp"}},
       {"proto/stream", {"proto", "ringway/types.h"}},
       {"proto/tls", {"proto", "ringway/types.h"}},
       {"proto", {"ringway/types.h", "ringway/op_kind.h", "ringway/result.hpp"}},
