@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -8,7 +9,7 @@ namespace ringway::internal {
 namespace {
 
 Status BindCounts(const World& world, Request* request) {
-  const std::vector<std::uint64_t>& members = world.members;
+  const std::span<const std::uint64_t> members = world.members;
   const std::string ranks = std::to_string(members.size()) + " ranks (Session::world_size)";
   if (request->counts.size() != members.size())
     return Refuse("there are counts for " + std::to_string(request->counts.size()) + " ranks, and there are " + ranks);
@@ -92,7 +93,7 @@ Status CheckRequest(const Request& request) {
 }
 
 Status BindToWorld(const World& world, Request* request) {
-  const std::vector<std::uint64_t>& members = world.members;
+  const std::span<const std::uint64_t> members = world.members;
   const auto world_size = static_cast<std::uint32_t>(members.size());
   const std::string ranks = std::to_string(world_size) + " ranks (Session::world_size)";
   const bool is_message = IsMessage(request->spec.kind);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <ringway/ringway.hpp>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,8 +55,8 @@ struct Request {
 };
 
 struct World {
-  std::uint64_t self = 0;              // this peer's id
-  std::vector<std::uint64_t> members;  // peer ids in rank order
+  std::uint64_t self = 0;                  // this peer's id
+  std::span<const std::uint64_t> members;  // peer ids in rank order
 };
 
 // Checks that need no world: kInvalidArgument or kNotSupported.

@@ -74,8 +74,8 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   void DropPendingUpdate(const Lock& lock);
 
   // submit.cc
-  // Returns the world of the newest outcome that is there.
-  Result<World> NewestWorld();
+  // Binds the request to the world of the newest outcome that is there.
+  Status BindToNewestWorld(Request* request);
   Result<Operation> SubmitPlaced(const Request& request, const Placement& placement, const std::shared_ptr<Link>& link,
                                  const Deadline& deadline);
   Status SendSubmit(const Request& request, const Placement& placement, const Operation& operation, bool staged,

@@ -40,15 +40,13 @@ Result<Operation> SessionImpl::Submit(Request request) {
                                        std::to_string(request.as_peer) +
                                        " any more: take the others' state, as a newcomer does, then submit again");
   }
-  const auto world = NewestWorld();
-  if (!world.ok()) return world.status();
-  if (Status error = BindToWorld(*world, &request); !error.ok()) return error;
+  if (Status error = BindToNewestWorld(&request); !error.ok()) return error;
   auto placement = regions_.Place(request);
   if (!placement.ok()) return NothingSubmitted(placement.status());
   return SubmitPlaced(request, placement.value(), *link, deadline);
 }
 
-Result<World> SessionImpl::NewestWorld() {
+Status SessionImpl::BindToNewestWorld(Request* request) {
   std::shared_ptr<Link> link;
   {
     const Lock lock = memberships_.Acquire();
@@ -56,15 +54,15 @@ Result<World> SessionImpl::NewestWorld() {
     if (pending_update_ && pending_update_->link == link && operations_.IsSettled(*pending_update_)) {
       (void)operations_.ReadOutcome(lock, *pending_update_);
     }
-    if (!view().members.empty()) return World{view().peer_id, view().members};
+    if (!view().members.empty()) return BindToWorld({view().peer_id, view().members}, request);
   }
   const auto list = link->ReadMembers();
   if (!list.ok()) return list.status();
   if (list->world_size == 0)
     return Status(Code::kProtocol, "the daemon names no members; install the same version of both");
-  World world{view().peer_id, {}};
-  for (std::uint32_t rank = 0; rank < list->world_size; ++rank) world.members.push_back(list->members[rank].peer_id);
-  return world;
+  std::vector<std::uint64_t> members;
+  for (std::uint32_t rank = 0; rank < list->world_size; ++rank) members.push_back(list->members[rank].peer_id);
+  return BindToWorld({view().peer_id, members}, request);
 }
 
 Result<Operation> SessionImpl::SubmitPlaced(const Request& request, const Placement& placement,
