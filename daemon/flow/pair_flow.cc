@@ -121,17 +121,17 @@ PathSample SampleOf(PeerId other, std::span<const LaneState> lanes, std::span<co
   return sample;
 }
 
-void RecentLoss::Add(std::uint64_t delivered_bytes, std::uint64_t resent_bytes) {
-  const bool replaced = delivered_bytes < delivered_ || resent_bytes < resent_;
-  const double delivered = replaced ? 0 : static_cast<double>(delivered_bytes - delivered_);
-  const double resent = replaced ? 0 : static_cast<double>(resent_bytes - resent_);
-  delivered_ = delivered_bytes;
-  resent_ = resent_bytes;
-  recent_ += delivered;
-  recent_resent_ += resent;
-  if (recent_ < kLossWindowBytes) return;
+std::uint64_t RecentLoss::Add(std::uint64_t delivered_bytes, std::uint64_t resent_bytes) {
+  const std::uint64_t delivered_before = std::exchange(delivered_, delivered_bytes);
+  const std::uint64_t resent_before = std::exchange(resent_, resent_bytes);
+  const std::uint64_t resent = resent_bytes > resent_before ? resent_bytes - resent_before : 0;
+  if (delivered_bytes < delivered_before || resent_bytes < resent_before) return resent;
+  recent_ += static_cast<double>(delivered_bytes - delivered_before);
+  recent_resent_ += static_cast<double>(resent);
+  if (recent_ < kLossWindowBytes) return resent;
   is_high_ = recent_resent_ > kLossyShare * recent_;
   recent_ = recent_resent_ = 0;
+  return resent;
 }
 
 void PairFlow::OnLaneOpened(std::size_t lane, std::size_t lanes) {
@@ -162,11 +162,10 @@ void PairFlow::OnGiven(std::size_t lane, bool every_size, std::size_t bytes, Tim
   if (lane < tails_.size()) tails_[lane].OnSegment();
 }
 
-void PairFlow::ChargeResent(std::uint64_t resent_bytes) {
-  const std::uint64_t before = std::exchange(resent_bytes_, resent_bytes);
-  if (resent_bytes <= before) return;
-  bucket_.OnResent(static_cast<double>(resent_bytes - before));
-  if (!within_host_) host_->OnResent(path_, static_cast<double>(resent_bytes - before));
+void PairFlow::ChargeResent(double bytes) {
+  if (bytes <= 0) return;
+  bucket_.OnResent(bytes);
+  if (!within_host_) host_->OnResent(path_, bytes);
 }
 
 std::vector<std::size_t> PairFlow::TakeRestarts(TimePoint now) {
@@ -190,8 +189,7 @@ PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<co
                                   TimePoint now) {
   Verdict out;
   PathSample sample = SampleOf(path_.other, lanes, traffic);
-  ChargeResent(sample.resent_bytes);
-  loss_.Add(sample.delivered_bytes, sample.resent_bytes);
+  ChargeResent(static_cast<double>(loss_.Add(sample.delivered_bytes, sample.resent_bytes)));
   const std::vector<LaneSample> samples = SamplesOf(lanes, traffic);
   const bool busy =
       tick_.may_be_busy || std::any_of(samples.begin(), samples.end(), [](const auto& lane) { return lane.busy; });

@@ -63,8 +63,8 @@ void ForEachUsed(const Lanes& lanes, std::size_t large, const Visit& visit) {
 // Whether recent traffic was retransmitted so often that a segment is likely to wait for a lost one.
 class RecentLoss {
  public:
-  // Totals of the pair's lanes; where they fall, lanes were replaced.
-  void Add(std::uint64_t delivered_bytes, std::uint64_t resent_bytes);
+  // Totals of the pair's lanes; where they fall, lanes were replaced. Returns what was resent since the last call.
+  std::uint64_t Add(std::uint64_t delivered_bytes, std::uint64_t resent_bytes);
   bool is_high() const { return is_high_; }
 
  private:
@@ -140,7 +140,7 @@ class PairFlow {
  private:
   Duration WaitForLarge(TimePoint now);
   // Retransmissions take the path's rate, too.
-  void ChargeResent(std::uint64_t resent_bytes);
+  void ChargeResent(double bytes);
   void OnGiven(std::size_t lane, bool every_size, std::size_t bytes, TimePoint now);
 
   HostFlow* host_;
@@ -160,9 +160,8 @@ class PairFlow {
   std::size_t lanes_wanted_ = kLanesRemote;
   TimePoint large_lane_at_{};  // when a large lane was last given a segment
   bool resumed_after_rest_ = false;
-  bool backlogged_ = false;         // at the last tick
-  bool carried_ = false;            // anything since then
-  std::uint64_t resent_bytes_ = 0;  // by all lanes, at the last tick
+  bool backlogged_ = false;  // at the last tick
+  bool carried_ = false;     // anything since then
   std::uint64_t given_bytes_ = 0;
   struct {
     bool was_backlogged = false;
