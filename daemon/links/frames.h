@@ -12,8 +12,8 @@
 
 namespace ringway::links {
 
-// Says where a payload goes. kDirect: into `target`, payload_bytes of it, while `attempt` is live. kScratch: into a buffer of
-// the lane's pool. kDiscard: nowhere, and OnPayload is not called.
+// Says where a payload goes. kDirect: into `target`, payload_bytes of it, while `attempt` is live. kScratch: into a
+// buffer of the lane's pool. kDiscard: nowhere, and OnPayload is not called.
 struct Inbound {
   enum class Kind : std::uint8_t { kDirect, kScratch, kDiscard };
   Kind kind = Kind::kDiscard;

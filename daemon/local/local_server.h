@@ -3,8 +3,8 @@
 // Bind claims the path: a stale file of a dead daemon is replaced; a live daemon's is an error that names its process.
 // Daemons that start at once take turns by a lock on PATH.lock, so one of them gets the path.
 // Stop, or the destructor, removes the file, unless another process has put its own there. Or Adopt takes one that
-// systemd listens on, which outlives this process: a client that connects between two daemons waits for the next one. Threads:
-// one (data thread), but Bind may run before it starts.
+// systemd listens on, which outlives this process: a client that connects between two daemons waits for the next one.
+// Threads: one (data thread), but Bind may run before it starts.
 #pragma once
 
 #include <sys/types.h>

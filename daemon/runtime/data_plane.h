@@ -1,7 +1,7 @@
 // The data thread: all peers, their links and their trainers, on one event loop.
 //
 // The control thread reaches it only through its BoundedPost (see daemon.h), and it reaches the control thread only
-// through DataPlaneSink, whose calls post. Links that arrive before the master's word about their peer has are held for a
+// through DataPlaneSink, whose calls post. Links that arrive before the master's word about their peer are held for a
 // moment: the two travel on different connections.
 //
 // Joins outlive the master: what was asked is asked again when it is back, and a peer without a view that it does not

@@ -1,6 +1,6 @@
 // A block of a codec, encoded and decoded by lanes that work together: the threads of a CUDA block, or one thread of a
-// CPU, which is how tests run it. The arithmetic is codec_math.h's, so all lanes of all kinds give the same bytes. Not on
-// the path of an operation (codec_kernels.h says why).
+// CPU, which is how tests run it. The arithmetic is codec_math.h's, so all lanes of all kinds give the same bytes. Not
+// on the path of an operation (codec_kernels.h says why).
 //
 // A Lane has index(), size(), and Greatest(x) and Least(x) over all lanes, for which they wait for each other.
 // Each lane takes every size()-th element, or pair of codes.

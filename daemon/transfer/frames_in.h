@@ -43,8 +43,8 @@ class FramesIn {
   FramesIn& operator=(const FramesIn&) = delete;
 
   // ---- header. REQUIRES: no payload of the lane is on its way.
-  // The attempt takes the payload from `from`, a rank of its schedule; kDiscard: it has it. kProtocol: it is none of its
-  // schedule. REQUIRES: it is live, and its descriptor matches.
+  // The attempt takes the payload from `from`, a rank of its schedule; kDiscard: it has it. kProtocol: it is none of
+  // its schedule. REQUIRES: it is live, and its descriptor matches.
   Result<links::Inbound> Claim(const links::LinkId& lane, const SegmentHeader& header, Attempt& attempt, Rank from);
   // REQUIRES: the frame has room for its payload.
   links::Inbound Hold(const links::LinkId& lane, EarlyFrame frame);

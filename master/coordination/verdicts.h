@@ -25,8 +25,8 @@ struct VerdictOptions {
 std::vector<control::Verdict> DecideVerdicts(const std::map<PeerId, control::Report>& reports,
                                              const VerdictOptions& options);
 
-// Sets next_seq of the view that follows `base`: newcomers start where the UpdateView that adopted them left the channels,
-// the one with the newest prepared view. `reports`: as for DecideVerdicts.
+// Sets next_seq of the view that follows `base`: newcomers start where the UpdateView that adopted them left the
+// channels, the one with the newest prepared view. `reports`: as for DecideVerdicts.
 void SetNextSequences(const std::map<PeerId, control::Report>& reports, const control::View& base, control::View* next);
 
 // Returns at most the first 512 bytes of a foreign text, cut at a UTF-8 boundary.

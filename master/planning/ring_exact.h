@@ -4,8 +4,8 @@
 // it, one entry says whether there is such a path, or what the cheapest completion back to peer 0 costs. With 16 peers:
 // 2^15 subsets, 4 MB, some 7 million steps.
 //
-// The local search (ring_search.h) is no substitute: among 20,000 random WANs of eight hosts its ring was over 2% slower
-// in one of 66, by the cost model, and the plan made with it in one of 290, by up to 16%.
+// The local search (ring_search.h) is no substitute: among 20,000 random WANs of eight hosts its ring was over 2%
+// slower in one of 66, by the cost model, and the plan made with it in one of 290, by up to 16%.
 #pragma once
 
 #include <cstddef>

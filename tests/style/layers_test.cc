@@ -5,7 +5,8 @@
 //
 //   proto/   contracts and base   collective/: pure   device/, stream/, tls/   shell/: for programs only (options)
 //   master/  planning/, coordination/: pure   |  shell/
-//   daemon/  kernels/, buffers/, collective/, links/, flow/, transfer/, agreement/: pure   |  net/, local/, staging/, runtime/
+//   daemon/  kernels/, buffers/, collective/, links/, flow/, transfer/, agreement/: pure
+//           net/, local/, staging/, runtime/
 //   client/  include, src: the library   |  examples, bench, ctl, python
 #include <gtest/gtest.h>
 
@@ -213,6 +214,18 @@ TEST(SizesTest, FilesStaySmall) {
   files.insert(files.end(), Sources().begin(), Sources().end());
   for (const SourceFile& file : files) {
     EXPECT_LE(file.lines.size(), kFileLinesMax) << file.path << " has " << file.lines.size() << " lines";
+  }
+}
+
+// clang-format does not wrap comments, for it would take tables for prose.
+TEST(SizesTest, CommentsFitTheLine) {
+  constexpr std::size_t kColumns = 120;
+  for (const SourceFile& file : Sources()) {
+    for (std::size_t i = 0; i < file.lines.size(); ++i) {
+      const std::string& line = file.lines[i];
+      const bool is_comment = line.find("//") == line.find_first_not_of(' ') && !line.empty();
+      EXPECT_TRUE(!is_comment || line.size() <= kColumns) << Where(file, i + 1) << line.size() << " columns";
+    }
   }
 }
 

@@ -6,8 +6,8 @@
 // its all-reduce overlaps with the backward pass of the earlier layers.
 //
 // A rank that dies only makes the world smaller: the others redistribute the text and go on. A rank that joins later,
-// or rejoins after its daemon was restarted or the others had lost it, fetches the state first. SIGTERM or Ctrl-C at any
-// rank ends the training at all ranks at the same step (a second one kills). At the end all hold the same bytes.
+// or rejoins after its daemon was restarted or the others had lost it, fetches the state first. SIGTERM or Ctrl-C at
+// any rank ends the training at all ranks at the same step (a second one kills). At the end all hold the same bytes.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
