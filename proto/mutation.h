@@ -109,6 +109,7 @@
   M(kForgetHeldOffers, "links: a connection accepted before the master names its peer waits for ever") \
   M(kKeepClosedLane, "links: a closed lane is neither dropped nor reported")                           \
   M(kKeepStalledLane, "links: a lane that flow control gives up is not closed")                        \
+  M(kKeepNoConnection, "links: the connection of a lane that ends is closed")                          \
   M(kForgetDials, "links: the outcome of a dial does not reach the peer that requested it")            \
   M(kHideFailedDial, "links: a failed dial is not reported, and so not retried")                       \
   M(kDiscardScratch, "frames: a payload for a sum is discarded")                                       \

@@ -45,8 +45,10 @@ inline constexpr std::uint32_t kPayloadBytesMax = 1 << 20;
 // kProbe: the receiver skips the frame, whatever else its header says. Sent to measure the path and, without payload,
 // after a lane's last segment, so that TCP detects a loss there (tail_probe.h).
 // kMessage: of a send to the receiver; its sequence number is that of its stream, whose tag is in `layout`.
-enum class SegmentKind : std::uint8_t { kData = 0, kFetched = 1, kProbe = 2, kMessage = 3 };
-inline constexpr std::uint8_t kSegmentKindCount = 4;
+// kEnd: the last frame of the lane from this side, whose connection another lane may take (daemon/net/lane.h); whatever
+// else its header says. A daemon that does not know it closes the connection.
+enum class SegmentKind : std::uint8_t { kData = 0, kFetched = 1, kProbe = 2, kMessage = 3, kEnd = 4 };
+inline constexpr std::uint8_t kSegmentKindCount = 5;
 
 // What all ranks must agree on for an operation.
 struct Descriptor {

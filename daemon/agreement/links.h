@@ -56,6 +56,8 @@ class Links {
   // ---- pairs
   void Want(const control::PeerInfo& other);
   bool Knows(PeerId other) const { return mesh_.Knows(other); }
+  // Returns the name of its daemon; empty: the pair is not known.
+  std::string DaemonOf(PeerId other) const { return Knows(other) ? mesh_.DaemonOf(other) : ""; }
   // Its links are closed. REQUIRES: what was half read from them is dropped.
   void Forget(PeerId other);
   void Heard(PeerId other) { mesh_.Heard(other, ctx_.now); }

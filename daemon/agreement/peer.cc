@@ -354,6 +354,8 @@ void Peer::OnMasterBack(TimePoint) {
 Status Peer::Admit(const LinkId& link, const LinkTerms& terms, const Identity* who) const {
   return impl_->links.Admit(link, terms, who);
 }
+
+std::string Peer::DaemonOf(PeerId other) const { return impl_->links.DaemonOf(other); }
 void Peer::WantLanes(PeerId other, std::uint32_t lanes, TimePoint now) {
   impl_->At(now).links.WantLanes(other, lanes, links::Mesh::End::kHere);
 }

@@ -66,6 +66,8 @@ class Peer {
   // Returns Ok if the connection `link` is wanted on these terms; kJoinRefused with the reason if not. `who` is the
   // authenticated dialler; null without certificates.
   Status Admit(const LinkId& link, const LinkTerms& terms, const Identity* who) const;
+  // Returns the name of the other's daemon; empty: the pair is not known.
+  std::string DaemonOf(PeerId other) const;
   // The link stands (dialled or accepted). A second link with the same id replaces the first: the shell closes the old
   // one without OnLinkDown.
   void OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now);

@@ -45,6 +45,8 @@ class Mesh {
   void Want(PeerId other, const PeerPlace& at);
   void Forget(PeerId other);
   bool Knows(PeerId other) const { return pairs_.contains(other); }
+  // REQUIRES: Knows(other).
+  const std::string& DaemonOf(PeerId other) const { return pairs_.at(other).at.daemon; }
 
   // Checks that the other end may dial this accepted connection. `who`: its proven identity; null: connections are not
   // authenticated.

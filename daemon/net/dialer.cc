@@ -12,6 +12,7 @@ namespace ringway::net {
 namespace {
 
 constexpr std::size_t kHelloBytesMax = 64 * 1024;
+constexpr Duration kKeptReplyMax = std::chrono::seconds(2);
 
 // One connection of a dial, from connecting to its LinkReply. Its timer's handler owns it, and runs from the event loop
 // after a cancel too: so it outlives the socket's call into it, and goes with the event loop when that ends first.
@@ -38,10 +39,16 @@ class DialAttempt : public FrameSink, public std::enable_shared_from_this<DialAt
   }
 
   Status OnFrame(std::span<const std::byte> frame) override {
+    control::LinkHello crossing;
+    if (ParseFrame(frame, crossing).ok() && crossing.to() != 0) {
+      Finish(Failure("the other end has used the same connection for a link of its own"));
+      return Status::Ok();
+    }
     control::LinkReply reply;
     if (Status status = ParseFrame(frame, reply); !status.ok()) return status;
     if (reply.code() != 0) {
       const bool unknown = reply.code() == static_cast<std::uint32_t>(Code::kJoinRefused);
+      refused_ = socket_->Release();
       Finish(Status(unknown ? Code::kJoinRefused : Code::kPeerUnreachable,
                     address_ + " refuses the link: " + reply.text()));
       return Status::Ok();
@@ -54,6 +61,8 @@ class DialAttempt : public FrameSink, public std::enable_shared_from_this<DialAt
     return Status::Ok();
   }
   void OnClosed(const std::string& why) override { Finish(Failure(why)); }
+  // The connection over which the link was refused; null: it was not.
+  std::unique_ptr<Stream> TakeRefused() { return std::move(refused_); }
 
  private:
   Status Failure(const std::string& reason) const {
@@ -70,6 +79,7 @@ class DialAttempt : public FrameSink, public std::enable_shared_from_this<DialAt
   std::string address_;
   Timer timer_;
   std::shared_ptr<FramedSocket> socket_;
+  std::unique_ptr<Stream> refused_;
   Done done_;
 };
 
@@ -89,21 +99,50 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
     pair_.lanes = request_.control ? 0 : request_.lanes != 0 ? request_.lanes : options_.lanes;
     const bool open = pair_.lanes == 0 && !request_.control;
     const std::uint32_t lanes = request_.control ? 1 : open ? kLanesRemote : pair_.lanes;
-    const std::uint32_t lane = request_.missing.empty() ? 0 : request_.missing.front().value;
-    Connect(SharersOf(lane, lanes), [self = shared_from_this()](Result<Connection> first) {
+    const LaneId lane = request_.missing.empty() ? LaneId(0) : request_.missing.front();
+    if (std::unique_ptr<Stream> kept = TakeKept(lane)) {
+      PlanLinks(kept->peer().loopback);
+      return OpenAll(std::move(kept));
+    }
+    Connect(SharersOf(lane.value, lanes), [self = shared_from_this()](Result<Connection> first) {
       if (!first.ok()) return self->Finish(first.status());
       self->PlanLinks(first.value().loopback);
-      self->Greet(0, std::move(first.value().stream));
-      for (std::size_t i = 1; i < self->open_; ++i) {
-        self->Connect(SharersOf(self->lanes_[i].value, self->pair_.lanes), [self, i](Result<Connection> next) {
-          if (!next.ok()) return self->Settle(i, next.status());
-          self->Greet(i, std::move(next.value().stream));
-        });
-      }
+      self->Greet(0, std::move(first.value().stream), false);
+      self->OpenAll(nullptr);
     });
   }
 
  private:
+  std::unique_ptr<Stream> TakeKept(LaneId lane) const {
+    if (request_.control || request_.daemon.empty() || options_.kept == nullptr) return nullptr;
+    return options_.kept->TakeKept(request_.daemon, lane);
+  }
+
+  // All but the first, and that, too, on `kept` if there is one.
+  void OpenAll(std::unique_ptr<Stream> kept) {
+    if (kept != nullptr) GreetOnKept(0, std::move(kept));
+    for (std::size_t i = 1; i < lanes_.size(); ++i) {
+      if (std::unique_ptr<Stream> next = TakeKept(lanes_[i]))
+        GreetOnKept(i, std::move(next));
+      else
+        ConnectAndGreet(i);
+    }
+  }
+
+  void ConnectAndGreet(std::size_t i) {
+    Connect(SharersOf(lanes_[i].value, pair_.lanes), [self = shared_from_this(), i](Result<Connection> next) {
+      if (!next.ok()) return self->Settle(i, next.status());
+      self->Greet(i, std::move(next.value().stream), false);
+    });
+  }
+
+  void GreetOnKept(std::size_t i, std::unique_ptr<Stream> kept) {
+    LinkTuning tuning = options_.tuning;
+    tuning.lanes = SharersOf(lanes_[i].value, pair_.lanes);
+    kept->path().Tune(tuning);
+    Greet(i, std::move(kept), true);
+  }
+
   void PlanLinks(bool loopback) {
     if (pair_.lanes == 0 && !request_.control) pair_.lanes = loopback ? kLanesLoopback : kLanesRemote;
     pair_.lanes_max = options_.lanes != 0 ? pair_.lanes : kLanesMax;
@@ -137,7 +176,7 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
     });
   }
 
-  void Greet(std::size_t index, std::unique_ptr<Stream> stream) {
+  void Greet(std::size_t index, std::unique_ptr<Stream> stream, bool is_kept) {
     control::LinkHello hello;
     hello.set_version_min(kProtocolVersionMin);
     hello.set_version_max(kProtocolVersionMax);
@@ -150,11 +189,21 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
     hello.set_generation(request_.generation);
     hello.set_all(request_.all);
     hello.set_known(request_.known);
-    std::make_shared<DialAttempt>(context_, std::move(hello), request_.address)
-        ->Start(std::move(stream), options_.reply_timeout,
-                [self = shared_from_this(), index](Result<DialedLinks::Link> outcome) {
-                  self->Settle(index, std::move(outcome));
-                });
+    const auto attempt = std::make_shared<DialAttempt>(context_, std::move(hello), request_.address);
+    const Duration limit = is_kept ? std::min(options_.reply_timeout, kKeptReplyMax) : options_.reply_timeout;
+    attempt->Start(std::move(stream), limit,
+                   [self = shared_from_this(), one = attempt.get(), index, is_kept](Result<DialedLinks::Link> outcome) {
+                     if (is_kept && !outcome.ok() && !self->KeepRefused(index, one->TakeRefused()))
+                       return self->ConnectAndGreet(index);
+                     self->Settle(index, std::move(outcome));
+                   });
+  }
+
+  // Returns false if it was not refused: there was no answer.
+  bool KeepRefused(std::size_t index, std::unique_ptr<Stream> stream) {
+    if (stream == nullptr) return false;
+    options_.kept->Keep({.daemon = request_.daemon, .lane = lanes_[index], .stream = std::move(stream)});
+    return true;
   }
 
   void Settle(std::size_t index, Result<DialedLinks::Link> outcome) {

@@ -1,6 +1,8 @@
 // Opens links to another daemon's port: one control link, or the missing lanes of a pair at once.
 //
 //   each connection:  connect (5 s) --> LinkHello --> LinkReply (5 s) --> established
+//   where one was kept by an earlier lane (listener.h):  LinkHello --> LinkReply (2 s) --> established
+//                                                                  --anything else--> connect, as above
 //
 // Each connection is delivered as soon as it is established, because the other side uses it from then on. The last
 // answer (`last`) comes when no attempt is pending, with the first failure; if no connection was established, it is the
@@ -16,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/net/listener.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
 #include "proto/lane_roles.h"
@@ -33,6 +36,8 @@ struct DialOptions {
   std::shared_ptr<Security> security = nullptr;
   std::uint32_t lanes = 0;  // of a pair; 0: kLanesLoopback or kLanesRemote by the path
   LinkTuning tuning;
+  Listener* kept =
+      nullptr;  // keeps connections that lanes may use first, and outlives every dial; null: there are none
 };
 
 struct DialRequest {
@@ -40,7 +45,7 @@ struct DialRequest {
   PeerId from;
   PeerId to;
   std::string address;
-  std::string daemon;  // whose it is, where connections are secured
+  std::string daemon;  // whose it is; empty: not known
   bool control = false;
   bool all = false;              // LinkHello
   std::uint32_t lanes = 0;       // of the pair; 0: by the options or the path, and all are missing

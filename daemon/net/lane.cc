@@ -23,9 +23,19 @@ void Lane::Renew() {
   if (StreamPath* const stream_path = path()) stream_path->Renew();
 }
 
+void Lane::BeginTraffic() {
+  if (StreamPath* const stream_path = path()) begin_ = stream_path->Traffic();
+}
+
 LaneTraffic Lane::traffic() {
   StreamPath* const stream_path = path();
-  return stream_path == nullptr ? LaneTraffic() : stream_path->Traffic();
+  if (stream_path == nullptr) return {};
+  LaneTraffic traffic = stream_path->Traffic();
+  traffic.delivered_bytes -= begin_.delivered_bytes;
+  traffic.receiver_limited -= begin_.receiver_limited;
+  traffic.resent_bytes -= begin_.resent_bytes;
+  traffic.retransmits -= begin_.retransmits;
+  return traffic;
 }
 
 std::span<std::byte> Lane::codec_scratch() {

@@ -6,12 +6,22 @@
 //
 // Sending: one segment at a time, when idle(). Nothing is queued here.
 //
+// A lane belongs to one pair of peers; its connection may outlive it, for a new one takes seconds to become as fast:
+//
+//   Start --> [ segments ] --Retire--> the segment being sent, then a kEnd frame --+--> released, when both sides' kEnd
+//                |                                                                 |    frames have passed (within
+//                +--kEnd from the other side--> OnLaneClosed --Retire--------------+    kRetireMax; else closed)
+//                +--Close, a failure--> closed
+//
+// While it retires, what arrives before the other side's kEnd is skipped. What follows it is the next user's.
+//
 // Threads: the owner's (data thread), for every call and for every call of the sink. Lifetime: shared; the sink must
 // live until OnLaneClosed or Close. Any failure closes the lane: a byte stream out of sync cannot be repaired.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -42,7 +52,8 @@ class LaneSink {
   virtual bool IsAttemptLive(std::uint64_t attempt) = 0;
   // A segment that had to wait for room is written: the lane is idle.
   virtual void OnLaneIdle() = 0;
-  // Called once, posted, never from within a call of the lane.
+  // Called once, posted, never from within a call of the lane. The sink may retire it within this call: if it has not
+  // failed, but the other side has retired it, its connection goes on.
   virtual void OnLaneClosed(const links::LinkId& lane, const std::string& why) = 0;
 };
 
@@ -55,6 +66,10 @@ class Lane {
   // Takes a detached stream. Call once.
   virtual void Start(std::unique_ptr<Stream> stream, LaneSink* sink) = 0;
   virtual void Close() = 0;
+  // Takes the connection, detached; null: it has failed. Called at most once, on any thread, never from within Retire.
+  using Keep = std::function<void(std::unique_ptr<Stream>)>;
+  // Ends the lane: the sink is not called any more. Call once, at most; not after Close.
+  virtual void Retire(Keep keep) = 0;
   virtual bool idle() const = 0;
   // Returns true if the segment is written and the lane idle again, false if it waits for room or has failed.
   // REQUIRES: idle().
@@ -72,13 +87,17 @@ class Lane {
   std::span<std::byte> codec_scratch();
 
   static constexpr std::size_t kTurnBytes = 256 << 10;  // received at once, then other events get their turn
+  static constexpr Duration kRetireMax = std::chrono::seconds(5);
 
  protected:
   // Returns the connection's path; null without a connection.
   virtual StreamPath* path() = 0;
+  // The connection's counters count from now on. Called by Start.
+  void BeginTraffic();
 
  private:
   LaneLabel label_;
+  LaneTraffic begin_;  // counters of its connection's earlier lanes
   std::uint32_t send_payload_bytes_max_;
   double pace_ = 0;
   std::vector<std::byte> codec_scratch_;

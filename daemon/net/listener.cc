@@ -25,19 +25,23 @@ control::LinkReply VersionRefusal() {
 
 class Listener::HalfOpen : public FrameSink {
  public:
-  HalfOpen(Listener& listener, std::uint64_t id, std::unique_ptr<Stream> stream)
+  // `set`: that it is counted in, as one of `source`.
+  HalfOpen(Listener& listener, std::uint64_t id, BoundedConnectionSet& set, std::string source)
       : listener_(listener),
         id_(id),
-        source_(stream->peer().source),
+        set_(set),
+        source_(std::move(source)),
         socket_(std::make_shared<FramedSocket>(listener.context_, kReplyBytesMax)),
         timer_(listener.context_) {
-    timer_.After(listener.options_.hello_timeout, [&listener, id] { listener.Drop(id); });
-    socket_->Start(std::move(stream), this);
-    listener_.by_source_.Add(source_, id_);
+    set_.Add(source_, id_);
   }
   ~HalfOpen() override {
-    listener_.by_source_.Remove(source_, id_);
+    set_.Remove(source_, id_);
     socket_->Close();
+  }
+  void Start(std::unique_ptr<Stream> stream, Duration limit) {
+    timer_.After(limit, [&listener = listener_, id = id_] { listener.Drop(id); });
+    socket_->Start(std::move(stream), this);
   }
   HalfOpen(const HalfOpen&) = delete;
   HalfOpen& operator=(const HalfOpen&) = delete;
@@ -51,11 +55,15 @@ class Listener::HalfOpen : public FrameSink {
     return frame;
   }
   FramedSocket& socket() { return *socket_; }
+  const std::string& source() const { return source_; }
   void StopTimer() { timer_.Cancel(); }
+
+  LaneId lane;  // of a connection that is kept
 
  private:
   Listener& listener_;
   std::uint64_t id_;
+  BoundedConnectionSet& set_;
   const std::string source_;
   std::shared_ptr<FramedSocket> socket_;
   Timer timer_;
@@ -74,16 +82,44 @@ void Listener::Take(std::unique_ptr<Stream> stream) {
   if (by_source_.size() >= options_.half_open_max) Drop(by_source_.Oldest());
   if (options_.security != nullptr) stream = options_.security->Accepted(std::move(stream));
   const std::uint64_t id = next_id_++;
-  half_open_.emplace(id, std::make_unique<HalfOpen>(*this, id, std::move(stream)));
+  const auto added = half_open_.emplace(id, std::make_unique<HalfOpen>(*this, id, by_source_, stream->peer().source));
+  added.first->second->Start(std::move(stream), options_.hello_timeout);
 }
 
 void Listener::Drop(std::uint64_t id) {
-  if (half_open_.erase(id) > 0) ++dropped_;
+  dropped_ += half_open_.erase(id);
+  (void)kept_.erase(id);
 }
 
+void Listener::Keep(KeptConnection kept) {
+  if (options_.kept_max == 0) return;
+  if (kept_.size() >= options_.kept_max) Drop(by_daemon_.Oldest());
+  const std::uint64_t id = next_id_++;
+  HalfOpen& added =
+      *kept_.emplace(id, std::make_unique<HalfOpen>(*this, id, by_daemon_, std::move(kept.daemon))).first->second;
+  added.lane = kept.lane;
+  added.Start(std::move(kept.stream), kKeep);
+}
+
+std::unique_ptr<Stream> Listener::TakeKept(const std::string& daemon, LaneId lane) {
+  for (auto newest = kept_.rbegin(); newest != kept_.rend(); ++newest) {
+    HalfOpen& one = *newest->second;
+    if (one.lane != lane || one.source() != daemon || !one.socket().open()) continue;
+    std::unique_ptr<Stream> stream = one.socket().Release();
+    Drop(newest->first);
+    return stream;
+  }
+  return nullptr;
+}
+
+void Listener::DropKept() { kept_.clear(); }
+
 Status Listener::OnHello(std::uint64_t id, std::span<const std::byte> frame) {
-  HalfOpen& half_open = *half_open_.at(id);
+  const auto fresh = half_open_.find(id);
+  const bool is_kept = fresh == half_open_.end();
+  HalfOpen& half_open = is_kept ? *kept_.at(id) : *fresh->second;
   LinkOffer offer;
+  if (is_kept) offer.daemon = half_open.source();
   if (Status status = ParseFrame(frame, offer.hello); !status.ok()) return status;
   const auto version = AgreeVersion(offer.hello.version_min(), offer.hello.version_max());
   if (!version.has_value()) {
@@ -102,7 +138,9 @@ Status Listener::OnHello(std::uint64_t id, std::span<const std::byte> frame) {
   offer.stream = half_open.socket().Release();
   // The HalfOpen is on the call stack here.
   asio::post(context_, [alive = alive_, id] {
-    if (*alive != nullptr) (*alive)->half_open_.erase(id);
+    if (*alive == nullptr) return;
+    (*alive)->half_open_.erase(id);
+    (*alive)->kept_.erase(id);
   });
   LinkTuning tuning = options_.tuning;
   tuning.lanes = offer.hello.control() ? 1 : SharersOf(offer.hello.lane(), offer.hello.lanes());

@@ -8,6 +8,13 @@
 // At the maximum of half-open connections, the oldest of the host that has the most is closed
 // (proto/bounded_connection_set.h), so a flood from one host keeps no peer out.
 //
+// Connections that ended lanes have left are kept here, for their windows are open and fresh ones take seconds to be as
+// fast. Either end may use one for the next lane by sending a LinkHello on it, as on a fresh one:
+//
+//   kept --LinkHello from the other end--> offered to the owner --refused--> kept again
+//        --TakeKept--> the Dialer sends one (where both do at once, both fall back to fresh connections) --likewise
+//        --closed, anything else, kKeep, more than kept_max--> closed
+//
 // The owner sends the LinkReply of an offered connection. Threads: one (control thread). The owner's callback
 // lives as long as the Listener.
 #pragma once
@@ -23,6 +30,7 @@
 #include "proto/bounded_connection_set.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
+#include "proto/ids.h"
 #include "proto/stream/acceptor.h"
 #include "proto/stream/framed_socket.h"
 #include "proto/stream/security.h"
@@ -32,16 +40,25 @@
 
 namespace ringway::net {
 
+// A connection to another daemon, between frames, that no lane uses.
+struct KeptConnection {
+  std::string daemon;              // at the other end
+  LaneId lane;                     // that used it last: its window fits one like it
+  std::unique_ptr<Stream> stream;  // detached
+};
+
 // A connection that has sent its LinkHello and waits for the LinkReply.
 struct LinkOffer {
   std::unique_ptr<Stream> stream;  // detached
   control::LinkHello hello;
   std::uint32_t version = 0;
+  std::string daemon = {};  // of a connection that was kept: at its other end
 };
 
 struct ListenerOptions {
   Duration hello_timeout = std::chrono::seconds(5);
   std::size_t half_open_max = 256;
+  std::size_t kept_max = 1024;
   std::shared_ptr<Security> security = nullptr;  // null: in the clear
   LinkTuning tuning;                             // lanes and loopback are filled in per connection
 };
@@ -49,6 +66,7 @@ struct ListenerOptions {
 class Listener {
  public:
   using OnOffer = std::function<void(LinkOffer)>;
+  static constexpr Duration kKeep = std::chrono::hours(1);
 
   // `fd`: listening and non-blocking.
   Listener(asio::io_context& context, ListenerOptions options, OnOffer on_offer);
@@ -59,6 +77,12 @@ class Listener {
   Status Start(UniqueFd fd) { return acceptor_.Start(std::move(fd)); }
   // A connection that was accepted.
   void Take(std::unique_ptr<Stream> stream);
+  void Keep(KeptConnection kept);
+  // Returns the newest connection to the daemon that such a lane left; null: there is none.
+  std::unique_ptr<Stream> TakeKept(const std::string& daemon, LaneId lane);
+  // Closes them: who is at their other ends was proven long ago.
+  void DropKept();
+  std::size_t kept() const { return kept_.size(); }
   void SetDetectMs(std::uint32_t detect_ms) { options_.tuning.detect_ms = detect_ms; }
   std::size_t half_open() const { return half_open_.size(); }
   // Connections that were closed without an offer, for status and tests.
@@ -66,6 +90,7 @@ class Listener {
 
  private:
   class HalfOpen;
+  using Connections = std::map<std::uint64_t, std::unique_ptr<HalfOpen>>;
   void Drop(std::uint64_t id);
   Status OnHello(std::uint64_t id, std::span<const std::byte> frame);
 
@@ -74,7 +99,9 @@ class Listener {
   OnOffer on_offer_;
   Acceptor acceptor_;
   BoundedConnectionSet by_source_;  // the ids of `half_open_`, which it outlives
-  std::map<std::uint64_t, std::unique_ptr<HalfOpen>> half_open_;
+  BoundedConnectionSet by_daemon_;  // likewise of `kept_`
+  Connections half_open_;
+  Connections kept_;
   std::uint64_t next_id_ = 1;
   std::uint64_t dropped_ = 0;
   std::shared_ptr<Listener*> alive_;  // what queued handlers hold; null inside once this object is gone

@@ -30,6 +30,24 @@ StreamIo WritePayload(Stream& stream, WriteParts from) {
   return io;
 }
 
+// The sink of a lane that retires: what still arrives is skipped.
+class SkippingSink final : public LaneSink {
+ public:
+  static SkippingSink* Get() {
+    static SkippingSink sink;
+    return &sink;
+  }
+
+ private:
+  Result<links::Inbound> OnLaneHeader(const links::LinkId&, const SegmentHeader&) override { return links::Inbound{}; }
+  Status OnLanePayload(const links::LinkId&, std::span<const std::byte>, std::uint64_t) override {
+    return Status::Ok();
+  }
+  bool IsAttemptLive(std::uint64_t) override { return false; }
+  void OnLaneIdle() override {}
+  void OnLaneClosed(const links::LinkId&, const std::string&) override {}
+};
+
 }  // namespace
 
 StreamLane::StreamLane(asio::io_context& context, ScratchPool& pool, LaneLabel label,
@@ -42,6 +60,7 @@ void StreamLane::Start(std::unique_ptr<Stream> stream, LaneSink* sink) {
   RINGWAY_CHECK(sink_ == nullptr && sink != nullptr);
   sink_ = sink;
   stream_ = std::move(stream);
+  BeginTraffic();
   if (const Status status = stream_->Attach(context_); !status.ok()) return Fail(status.text());
   asio::post(context_, [self = shared_from_this()] { self->OnReadable(); });
 }
@@ -63,6 +82,7 @@ void StreamLane::Fail(const std::string& why) {
   if (!open()) return;
   failed_ = true;
   Reset();
+  if (retires()) return Release(nullptr);
   asio::post(context_, [self = shared_from_this(), why] {
     LaneSink* sink = std::exchange(self->sink_, nullptr);
     if (sink != nullptr) sink->OnLaneClosed(self->label().link, why);
@@ -73,7 +93,7 @@ void StreamLane::Fail(const std::string& why) {
 
 void StreamLane::OnReadable() {
   std::size_t turn_bytes = 0;
-  while (open()) {
+  while (open() && !ended_there_) {
     if (!Consume()) return;
     if (turn_bytes >= kTurnBytes) {
       asio::post(context_, [self = shared_from_this()] { self->OnReadable(); });
@@ -113,6 +133,10 @@ bool StreamLane::TakeHeader() {
     return false;
   }
   begin_ += kSegmentHeaderBytes;
+  if (header.value().kind == SegmentKind::kEnd) {
+    OnEnd();
+    return false;
+  }
   auto inbound = sink_->OnLaneHeader(label().link, header.value());
   if (!open()) return false;
   if (!inbound.ok()) {
@@ -247,7 +271,64 @@ bool StreamLane::WriteOn() {
 }
 
 void StreamLane::OnWritable() {
-  if (open() && WriteOn()) sink_->OnLaneIdle();
+  if (open() && WriteOn()) OnWritten();
+}
+
+void StreamLane::OnWritten() {
+  if (!retires()) return sink_->OnLaneIdle();
+  if (std::exchange(retiring_->said, true)) return ReleaseIfOver();
+  SegmentHeader end;
+  end.kind = SegmentKind::kEnd;
+  outbound_ = {};
+  EncodeSegmentHeader(end, outbound_.header);
+  sent_bytes_ = 0;
+  sending_ = true;
+  if (WriteOn()) ReleaseIfOver();
+}
+
+// ---- the end
+
+void StreamLane::Retire(Keep keep) {
+  RINGWAY_CHECK(!retires());
+  retiring_.emplace(context_, std::move(keep));
+  if (stream_ == nullptr) return Release(nullptr);
+  sink_ = SkippingSink::Get();
+  retiring_->limit.After(kRetireMax, [self = shared_from_this()] { self->Fail("it took too long to retire"); });
+  inbound_ = {};
+  scratch_.Reset();
+  if (receiving_ == Receiving::kAwaitScratch) {
+    receiving_ = Receiving::kPayload;
+    asio::post(context_, [self = shared_from_this()] { self->OnReadable(); });
+  }
+  if (!sending_) OnWritten();
+}
+
+void StreamLane::OnEnd() {
+  ended_there_ = true;
+  if (retires()) return ReleaseIfOver();
+  asio::post(context_, [self = shared_from_this()] {
+    if (!self->open() || self->retires()) return;
+    LaneSink* const sink = std::exchange(self->sink_, SkippingSink::Get());
+    sink->OnLaneClosed(self->label().link, "the other side has ended it");
+  });
+}
+
+void StreamLane::ReleaseIfOver() {
+  if (!ended_there_ || sending_) return;
+  stream_->Detach();
+  stream_->Unread(std::span(read_ahead_).subspan(begin_, available()));
+  stream_->path().SetPace(0);
+  Release(std::move(stream_));
+}
+
+// Later, for the caller may be anywhere in this object.
+void StreamLane::Release(std::unique_ptr<Stream> stream) {
+  sink_ = nullptr;
+  Reset();
+  retiring_->limit.Cancel();
+  asio::post(context_, [keep = std::exchange(retiring_->keep, nullptr), stream = std::move(stream)]() mutable {
+    keep(std::move(stream));
+  });
 }
 
 }  // namespace ringway::net

@@ -21,12 +21,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "daemon/net/lane.h"
 #include "daemon/net/scratch_pool.h"
+#include "proto/stream/timer.h"
 
 namespace ringway::net {
 
@@ -42,7 +44,8 @@ class StreamLane final : public Lane,
   // ---- Lane
   void Start(std::unique_ptr<Stream> stream, LaneSink* sink) override;
   void Close() override;
-  bool idle() const override { return open() && !sending_; }
+  void Retire(Keep keep) override;
+  bool idle() const override { return open() && !sending_ && !ended_there_ && !retires(); }
   bool Send(links::Outbound outbound) override;
   // ---- StreamSink
   void OnReadable() override;
@@ -60,6 +63,7 @@ class StreamLane final : public Lane,
 
   StreamPath* path() override { return stream_ == nullptr ? nullptr : &stream_->path(); }
   bool open() const { return sink_ != nullptr && !failed_; }
+  bool retires() const { return retiring_.has_value(); }
   std::size_t available() const { return end_ - begin_; }
   // Each returns false when the turn is over: closed, failed, or waiting for scratch.
   bool Consume();
@@ -69,6 +73,10 @@ class StreamLane final : public Lane,
   StreamIo Receive();
   std::byte* PayloadTarget();
   bool WriteOn();
+  void OnWritten();
+  void OnEnd();
+  void ReleaseIfOver();
+  void Release(std::unique_ptr<Stream> stream);
   void Fail(const std::string& why);
   void Reset();
 
@@ -92,6 +100,16 @@ class StreamLane final : public Lane,
   bool sending_ = false;
   links::Outbound outbound_;
   std::size_t sent_bytes_ = 0;
+
+  bool ended_there_ = false;  // the other side's kEnd was received: nothing is read any more
+  struct Retiring {
+    Retiring(asio::io_context& context, Keep then) : keep(std::move(then)), limit(context) {}
+
+    Keep keep;
+    Timer limit;
+    bool said = false;  // the kEnd frame is being sent, or was
+  };
+  std::optional<Retiring> retiring_;
 };
 
 }  // namespace ringway::net

@@ -15,16 +15,30 @@ LaneFarEnd::LaneFarEnd(std::shared_ptr<LaneCrossing> crossing, LaneThread& threa
 
 void LaneFarEnd::OnRung() {
   if (crossing_->close.load(std::memory_order_acquire)) return End();
-  if (stream_ == nullptr) Begin();
+  if (crossing_->beginning != nullptr) Begin();
+  if (stream_ == nullptr) return;  // it retires
   crossing_->frames.Reclaim();
-  if (!crossing_->send.exchange(false, std::memory_order_acquire) || !stream_->idle()) return;
-  const links::Outbound& outbound = crossing_->outbound;
-  if (stream_->Send({.header = outbound.header, .payload = outbound.payload, .keep = nullptr})) OnLaneIdle();
+  if (crossing_->send.exchange(false, std::memory_order_acquire) && stream_->idle()) {
+    const links::Outbound& outbound = crossing_->outbound;
+    if (stream_->Send({.header = outbound.header, .payload = outbound.payload, .keep = nullptr})) OnLaneIdle();
+  }
+  if (crossing_->retire.exchange(false, std::memory_order_acquire)) Retire();
 }
 
 void LaneFarEnd::Begin() {
   stream_ = std::make_shared<StreamLane>(thread_.context(), thread_.pool(), label_, kPayloadBytesMax);
   stream_->Start(std::move(crossing_->beginning), this);
+}
+
+// Held by the stream's own waits from now on, not by the owner: what ends them, ends it.
+void LaneFarEnd::Retire() {
+  crossing_->frames.Clear();
+  std::exchange(stream_, nullptr)
+      ->Retire(
+          [self = shared_from_this(), keep = std::exchange(crossing_->keep, nullptr)](std::unique_ptr<Stream> stream) {
+            self->End();
+            keep(std::move(stream));
+          });
 }
 
 void LaneFarEnd::End() {
@@ -72,6 +86,7 @@ void ThreadedLane::Start(std::unique_ptr<Stream> stream, LaneSink* sink) {
   sink_ = sink;
   // Null if descriptors ran out: its traffic is not measured, and the lane thread's close ends the connection.
   path_ = stream->SharePath();
+  BeginTraffic();
   crossing_->beginning = std::move(stream);
   far_ = std::make_shared<LaneFarEnd>(crossing_, thread_, home_, shared_from_this(), label());
   thread_.bell().Ring(far_);
@@ -79,16 +94,22 @@ void ThreadedLane::Start(std::unique_ptr<Stream> stream, LaneSink* sink) {
 
 void ThreadedLane::Close() {
   sink_ = nullptr;
-  if (!taking_) CloseFarEnd();
+  if (!taking_) LeaveFarEnd();
 }
 
-// Ends the connection at once, even if the lane thread does not get to closing it.
-void ThreadedLane::CloseFarEnd() {
-  if (far_ == nullptr || crossing_->close.load(std::memory_order_relaxed)) return;
-  if (path_ != nullptr) path_->Shutdown();
+void ThreadedLane::Retire(Keep keep) {
+  crossing_->keep = std::move(keep);
+  Close();
+}
+
+void ThreadedLane::LeaveFarEnd() {
+  if (far_ == nullptr) return;
+  const bool retires = crossing_->keep != nullptr;
+  // Ends the connection at once, even if the lane thread does not get to closing it.
+  if (!retires && path_ != nullptr) path_->Shutdown();
   path_ = nullptr;
-  crossing_->close.store(true, std::memory_order_release);
-  thread_.bell().Ring(far_);
+  (retires ? crossing_->retire : crossing_->close).store(true, std::memory_order_release);
+  thread_.bell().Ring(std::exchange(far_, nullptr));
 }
 
 bool ThreadedLane::Send(links::Outbound outbound) {
@@ -110,7 +131,11 @@ void ThreadedLane::OnRung() {
     if (sink_ != nullptr) sink_->OnLaneIdle();
   }
   const Status status = TakeFrames();
-  if (!status.ok()) return Fail(status.text());
+  if (!status.ok()) {
+    LaneSink* const sink = std::exchange(sink_, nullptr);
+    LeaveFarEnd();
+    return sink->OnLaneClosed(label().link, status.text());
+  }
   if (failed && sink_ != nullptr && crossing_->frames.Front() == nullptr) Fail(crossing_->why_failed);
 }
 
@@ -131,7 +156,7 @@ Status ThreadedLane::TakeFrames() {
     if (sink_ != nullptr) crossing_->frames.Pop();
   }
   if (sink_ == nullptr) {
-    CloseFarEnd();
+    LeaveFarEnd();
   } else if (turn_bytes > 0) {
     thread_.bell().Ring(far_);  // buffers are free again
   }
@@ -157,10 +182,10 @@ Status ThreadedLane::Take(const LaneCrossing::Frame& frame) {
   return sink_ == nullptr ? Status::Ok() : status;
 }
 
+// The sink may retire it.
 void ThreadedLane::Fail(const std::string& why) {
-  LaneSink* const sink = std::exchange(sink_, nullptr);
-  CloseFarEnd();
-  sink->OnLaneClosed(label().link, why);
+  std::exchange(sink_, nullptr)->OnLaneClosed(label().link, why);
+  LeaveFarEnd();
 }
 
 }  // namespace ringway::net

@@ -6,9 +6,9 @@
 //       OnLaneIdle, releases its keep   <--bell--   written
 //       OnLaneHeader, OnLanePayload     <--bell--   a whole payload in a buffer, with its hash
 //       buffers are free again          --bell-->   they return to the thread's pool
-//       OnLaneClosed                    <--bell--   failed
-//       Close                           --bell-->   closes
-//       releases the segment being sent <--bell--   closed
+//       OnLaneClosed                    <--bell--   failed, or ended by the other side
+//       Close, Retire                   --bell-->   closes, retires
+//       releases the segment being sent <--bell--   closed, or released
 //
 // A lane thread writes only to buffers of its own pool. So an output may be dropped or reused at any moment without
 // notifying that thread, at the cost of one copy of payloads with another target. It reads only the segment that it
@@ -52,7 +52,9 @@ struct LaneCrossing {
   std::unique_ptr<Stream> beginning;  // before the first ring
   links::Outbound outbound;           // only the owner touches its keep
   std::atomic<bool> send = false;
-  std::atomic<bool> close = false;  // then the owner does not touch `frames` any more
+  std::atomic<bool> close = false;   // then the owner does not touch `frames` any more
+  std::atomic<bool> retire = false;  // likewise
+  Lane::Keep keep;                   // before `retire`
   // ---- written by the far end
   SpscRing<Frame, kFramesMax> frames;
   std::atomic<bool> written = false;
@@ -62,7 +64,7 @@ struct LaneCrossing {
 };
 
 // The end on the lane thread; all calls are made there.
-class LaneFarEnd final : public LaneSink, public Doorbell::Sink {
+class LaneFarEnd final : public LaneSink, public Doorbell::Sink, public std::enable_shared_from_this<LaneFarEnd> {
  public:
   // `near` is rung at `home` when it has work.
   LaneFarEnd(std::shared_ptr<LaneCrossing> crossing, LaneThread& thread, Doorbell& home,
@@ -79,6 +81,7 @@ class LaneFarEnd final : public LaneSink, public Doorbell::Sink {
 
  private:
   void Begin();
+  void Retire();
   void End();
 
   std::shared_ptr<LaneCrossing> crossing_;
@@ -98,6 +101,7 @@ class ThreadedLane final : public Lane, public Doorbell::Sink, public std::enabl
   // ---- Lane
   void Start(std::unique_ptr<Stream> stream, LaneSink* sink) override;
   void Close() override;
+  void Retire(Keep keep) override;
   bool idle() const override { return sink_ != nullptr && !sending_; }
   // Always returns false: OnLaneIdle reports when the lane is idle again.
   bool Send(links::Outbound outbound) override;
@@ -110,12 +114,12 @@ class ThreadedLane final : public Lane, public Doorbell::Sink, public std::enabl
   Status TakeFrames();
   Status Take(const LaneCrossing::Frame& frame);
   void Fail(const std::string& why);
-  void CloseFarEnd();
+  void LeaveFarEnd();
 
   std::shared_ptr<LaneCrossing> crossing_ = std::make_shared<LaneCrossing>();
   Doorbell& home_;
   LaneThread& thread_;
-  std::shared_ptr<LaneFarEnd> far_;
+  std::shared_ptr<LaneFarEnd> far_;   // null before the start and after the end
   std::unique_ptr<StreamPath> path_;  // of the same connection, for the owner's use at any time
   LaneSink* sink_ = nullptr;
   bool sending_ = false;

@@ -121,12 +121,14 @@ Status Daemon::Prepare() {
   net::ListenerOptions listener_options;
   listener_options.tuning = tuning;
   listener_options.security = config_.tls.security;
+  listener_options.kept_max = data_.descriptors().kept_max();
   listener_.emplace(control_context_, listener_options, [this](net::LinkOffer offer) { OnOffer(std::move(offer)); });
   net::DialOptions dial_options;
   dial_options.allow_remote = config_.insecure;
   dial_options.security = config_.tls.security;
   dial_options.lanes = config_.lanes;
   dial_options.tuning = tuning;
+  dial_options.kept = &*listener_;
   dialer_.emplace(control_context_, dial_options);
   if (Status status = listener_->Start(std::move(listening)); !status.ok()) return status;
   shell::Log(shell::Level::kInfo, "listening", {{"address", bound_}});
@@ -222,6 +224,8 @@ void Daemon::ArmHangUp() {
 }
 
 void Daemon::Reload() {
+  // What they were opened with may be valid no more.
+  if (config_.tls.security != nullptr) listener_->DropKept();
   const Result<Config::Again> again = config_.again();
   if (!again.ok()) {
     return shell::Log(shell::Level::kError, "reload_failed",
@@ -342,6 +346,12 @@ void Daemon::SetCounters(control::DaemonHeartbeat counters) {
 void Daemon::OnOffer(net::LinkOffer offer) {
   // Lost: the offer is destroyed and its connection closed.
   (void)to_data_.TryPost([this, offer = std::move(offer)]() mutable { data_.OnOffer(std::move(offer)); });
+}
+
+void Daemon::Keep(net::KeptConnection kept) {
+  (void)to_control_.TryPost([this, kept = std::move(kept)]() mutable {
+    if (!finished_) listener_->Keep(std::move(kept));
+  });
 }
 
 bool Daemon::Dial(PeerId self, std::uint64_t serial, net::DialRequest request) {

@@ -63,6 +63,7 @@ class Daemon final : public net::MasterSink, public DataPlaneSink {
   // ---- DataPlaneSink (data thread)
   void ToMaster(control::ToMaster message) override;
   bool Dial(PeerId self, std::uint64_t serial, net::DialRequest request) override;
+  void Keep(net::KeptConnection kept) override;
   void SetCounters(control::DaemonHeartbeat counters) override;
   void Log(LogLine line) override;
   void OnDrained() override;

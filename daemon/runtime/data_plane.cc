@@ -319,9 +319,11 @@ void DataPlane::TryHeldOffers(TimePoint now) {
   }
 }
 
-void DataPlane::RefuseOffer(const net::LinkOffer& offer, const Status& why) {
+void DataPlane::RefuseOffer(net::LinkOffer& offer, const Status& why) {
   const std::string frame = ReplyFrame(offer.version, why);
-  (void)offer.stream->Write(std::as_bytes(std::span(frame)));
+  const bool written = offer.stream->Write(std::as_bytes(std::span(frame))).bytes == frame.size();
+  if (!written || offer.daemon.empty()) return;
+  control_->Keep({.daemon = offer.daemon, .lane = LaneId(offer.hello.lane()), .stream = std::move(offer.stream)});
 }
 
 // ---- trainers

@@ -53,6 +53,8 @@ class DataPlaneSink {
   virtual void ToMaster(control::ToMaster message) = 0;
   // Returns false when the queue is full: nothing will be dialled.
   [[nodiscard]] virtual bool Dial(PeerId self, std::uint64_t serial, net::DialRequest request) = 0;
+  // Lost when the queue is full: the connection is closed. On any thread.
+  virtual void Keep(net::KeptConnection kept) = 0;
   virtual void SetCounters(control::DaemonHeartbeat counters) = 0;
   virtual void Log(LogLine line) = 0;
   // After ShutDown: every peer has ended.
@@ -92,6 +94,7 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
     options_.identity.address = address;
     bound_ = bound;
   }
+  const DescriptorPlan& descriptors() const { return options_.descriptors; }
   // Status shows this advice.
   void SetAdvice(std::vector<std::string> advice) { options_.identity.advice = std::move(advice); }
 
@@ -117,6 +120,7 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
   void Log(const agreement::Note& note, PeerId self, const std::string& group) override;
   void OnPeerEnded(PeerId self) override;
   flow::HostFlow& flow() override { return flow_; }
+  void Keep(net::KeptConnection kept) override { control_->Keep(std::move(kept)); }
   // ---- local::SessionSink
   Status MayJoin(const local::TrainerSession& session, const std::optional<std::string>& group) override;
   void OnJoin(const std::shared_ptr<local::TrainerSession>& session, const local::JoinOrder& order) override;
@@ -165,7 +169,7 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
   // Returns false if the offer should be held and tried again.
   bool TryOffer(net::LinkOffer& offer, bool last_try);
   void TryHeldOffers(TimePoint now);
-  void RefuseOffer(const net::LinkOffer& offer, const Status& why);
+  void RefuseOffer(net::LinkOffer& offer, const Status& why);
 
   asio::io_context& context_;
   const net::Clock& clock_;

@@ -26,8 +26,16 @@ void PairTransport::TakeLane(const std::shared_ptr<net::Lane>& lane, std::size_t
   flow_.OnLaneOpened(index, lanes_.size());
 }
 
+void PairTransport::RetireLane(std::shared_ptr<net::Lane>& lane) {
+  if (lane == nullptr) return;
+  const LaneId id = lane->label().link.lane;
+  std::exchange(lane, nullptr)->Retire([keep = keep_, id](std::unique_ptr<net::Stream> stream) {
+    if (stream != nullptr) keep(id, std::move(stream));
+  });
+}
+
 void PairTransport::DropLane(LaneId id) {
-  if (id.value < lanes_.size()) lanes_[id.value] = nullptr;
+  if (id.value < lanes_.size()) RetireLane(lanes_[id.value]);
 }
 
 bool PairTransport::CloseLane(LaneId id) {
@@ -38,6 +46,16 @@ bool PairTransport::CloseLane(LaneId id) {
 
 void PairTransport::Close() {
   CloseLanes();
+  CloseControl();
+}
+
+void PairTransport::Retire() {
+  for (auto& lane : lanes_) RetireLane(lane);
+  ForgetLanes();
+  CloseControl();
+}
+
+void PairTransport::CloseControl() {
   if (control_ == nullptr) return;
   control_->Flush();
   std::exchange(control_, nullptr)->Close();
@@ -47,6 +65,10 @@ void PairTransport::CloseLanes() {
   for (const auto& lane : lanes_) {
     if (lane != nullptr) lane->Close();
   }
+  ForgetLanes();
+}
+
+void PairTransport::ForgetLanes() {
   lanes_.clear();
   looks_.clear();
   flow_.OnLanesClosed();

@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "daemon/flow/pair_flow.h"
@@ -30,8 +32,12 @@ struct PairStatus {
 
 class PairTransport {
  public:
+  // Takes the connection of a lane that has ended, for later pairs of the same daemons. On any thread, also after this.
+  using KeepConnection = std::function<void(LaneId, std::unique_ptr<net::Stream>)>;
+
   // `host`: outlives this.
-  PairTransport(flow::HostFlow* host, flow::PathKey path) : other_(path.other), flow_(host, path) {}
+  PairTransport(flow::HostFlow* host, flow::PathKey path, KeepConnection keep)
+      : other_(path.other), keep_(std::move(keep)), flow_(host, path) {}
 
   // ---- links. What they take the place of is closed.
   void TakeControl(std::shared_ptr<net::ControlLink> link, bool within_host);
@@ -39,12 +45,14 @@ class PairTransport {
   void DropControl() { control_ = nullptr; }
   // Takes a lane of a pair with `first` first lanes; lanes of a pair with another number are closed.
   void TakeLane(const std::shared_ptr<net::Lane>& lane, std::size_t first);
-  // It has closed.
+  // It has closed, here or there.
   void DropLane(LaneId id);
   // Returns whether it was up.
   bool CloseLane(LaneId id);
-  // Everything; what the control link has queued is written, if there is room for it.
+  // Everything, at once; what the control link has queued is written, if there is room for it.
   void Close();
+  // Likewise, but the lanes' connections are kept where the other side keeps them, too.
+  void Retire();
   std::size_t lanes_up() const;
 
   // ---- flow
@@ -100,8 +108,12 @@ class PairTransport {
   // Renews a lane for every size; no-op unless it is up.
   void Renew(std::size_t i);
   void CloseLanes();
+  void CloseControl();
+  void RetireLane(std::shared_ptr<net::Lane>& lane);
+  void ForgetLanes();
 
   PeerId other_;
+  KeepConnection keep_;
   std::shared_ptr<net::ControlLink> control_;
   std::vector<std::shared_ptr<net::Lane>> lanes_;  // null where one is down
   std::vector<LastLook> looks_;                    // by lane

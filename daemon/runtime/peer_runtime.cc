@@ -12,7 +12,7 @@
 namespace ringway::daemon {
 namespace {
 
-// The stream is fresh: it has room for a reply. If not, the connection ends here.
+// Nothing waits in the stream: it has room for a reply. If not, the connection ends here.
 std::unique_ptr<net::Stream> Answered(StandingLink link) {
   const bool answered =
       link.answer.empty() || link.stream->Write(std::as_bytes(std::span(link.answer))).bytes == link.answer.size();
@@ -41,7 +41,7 @@ PeerRuntime::PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threa
 PeerRuntime::~PeerRuntime() {
   *alive_ = nullptr;
   sink_->flow().Forget(options_.self);
-  CloseEverything();
+  for (auto& [other, pair] : pairs_) pair.Close();
   if (session_ != nullptr) session_->Detach();
 }
 
@@ -122,7 +122,13 @@ void PeerRuntime::AddLink(StandingLink link) {
 }
 
 PairTransport& PeerRuntime::PairWith(PeerId other) {
-  return pairs_.try_emplace(other, &sink_->flow(), flow::PathKey{.self = options_.self, .other = other}).first->second;
+  const auto found = pairs_.find(other);
+  if (found != pairs_.end()) return found->second;
+  const auto keep = [sink = sink_, daemon = peer_.DaemonOf(other)](LaneId lane, std::unique_ptr<net::Stream> stream) {
+    if (!daemon.empty() && !RINGWAY_MUTANT(kKeepNoConnection)) sink->Keep({.daemon = daemon, .lane = lane, .stream = std::move(stream)});
+  };
+  return pairs_.try_emplace(other, &sink_->flow(), flow::PathKey{.self = options_.self, .other = other}, keep)
+      .first->second;
 }
 
 void PeerRuntime::AddControl(StandingLink link, bool within_host) {
@@ -137,12 +143,6 @@ void PeerRuntime::AddLane(StandingLink link) {
                                            small ? kSmallLanePayloadBytes : kPayloadBytesMax);
   PairWith(link.id.other).TakeLane(lane, link.terms.lanes);
   lane->Start(Answered(std::move(link)), this);
-}
-
-void PeerRuntime::CloseEverything() {
-  for (auto& [other, pair] : pairs_) pair.Close();
-  pairs_.clear();
-  to_flush_.clear();
 }
 
 void PeerRuntime::OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcome) {
@@ -345,7 +345,7 @@ void PeerRuntime::CarryOut(links::CloseLinks& action) {
   dials_.Close(action.other);
   sink_->flow().Forget(options_.self, action.other);
   if (found == pairs_.end()) return;
-  found->second.Close();
+  found->second.Retire();
   pairs_.erase(found);
 }
 
@@ -409,7 +409,9 @@ void PeerRuntime::CarryOut(agreement::StillPending& action) { session_->JoinProg
 void PeerRuntime::CarryOut(agreement::Ended& action) {
   if (std::exchange(ended_, true)) return;
   FlushLinks();
-  CloseEverything();
+  for (auto& [other, pair] : pairs_) pair.Retire();
+  pairs_.clear();
+  to_flush_.clear();
   const Status why = WhyFor(action.code, action.text);
   session_->End(why.code(), why.text());
   sink_->OnPeerEnded(options_.self);

@@ -27,6 +27,7 @@
 #include "daemon/net/dialer.h"
 #include "daemon/net/lane.h"
 #include "daemon/net/lane_threads.h"
+#include "daemon/net/listener.h"
 #include "daemon/runtime/op_times.h"
 #include "daemon/runtime/pair_transport.h"
 #include "proto/clock.h"
@@ -44,6 +45,8 @@ class RuntimeSink {
   virtual void Log(const agreement::Note& note, PeerId self, const std::string& group) = 0;
   virtual void OnPeerEnded(PeerId self) = 0;
   virtual flow::HostFlow& flow() = 0;
+  // For later lanes. On any thread.
+  virtual void Keep(net::KeptConnection kept) = 0;
 };
 
 struct RuntimeOptions {
@@ -147,7 +150,6 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   PairTransport& PairWith(PeerId other);
   void AddControl(StandingLink link, bool within_host);
   void AddLane(StandingLink link);
-  void CloseEverything();
   void FlushLinks();
   Status WhyFor(Code code, const std::string& text) const;
   void LogOutcome(const agreement::Complete& action) const;

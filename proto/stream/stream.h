@@ -48,6 +48,7 @@ inline constexpr std::size_t kStreamPartsMax = 2;
 struct StreamPeer {
   std::string source;        // its host's address; of IPv6 the network's bytes, of which a host may have all addresses
   std::string address = {};  // its host's, without the port
+  bool loopback = false;     // its address is a loopback one
   bool within_host = false;  // it is on this host, whatever its address
 };
 

@@ -109,8 +109,10 @@ void TcpStream::AwaitWrite(std::shared_ptr<StreamSink> waiter) {
 StreamPeer TcpStream::peer() const {
   const auto remote = RemoteAddress(path_.fd());
   if (!remote.ok()) return {};
-  return {
-      .source = SourceOf(remote.value()), .address = HostOf(remote.value()), .within_host = IsWithinHost(path_.fd())};
+  return {.source = SourceOf(remote.value()),
+          .address = HostOf(remote.value()),
+          .loopback = IsLoopback(remote.value()),
+          .within_host = IsWithinHost(path_.fd())};
 }
 
 std::unique_ptr<StreamPath> TcpStream::SharePath() const {

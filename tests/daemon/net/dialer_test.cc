@@ -212,5 +212,95 @@ TEST_F(DialerTest, EndOfTheEventLoopFreesDialsUnderWay) {
   }
 }
 
+// ---- connections that were kept
+
+class KeptLanesTest : public DialerTest {
+ protected:
+  // Returns the other end.
+  UniqueFd Keep(std::uint32_t lane, const std::string& daemon = "d2") {
+    auto [stream, other] = StreamPair();
+    listener_.Keep({.daemon = daemon, .lane = LaneId(lane), .stream = std::move(stream)});
+    return std::move(other);
+  }
+  void DialTwo() {
+    DialOptions options;
+    options.lanes = 2;
+    options.kept = &listener_;
+    Dialer dialer(context_, options);
+    DialRequest request = RequestFor(address_);
+    request.daemon = "d2";
+    dialer.Dial(std::move(request), [this](Result<DialedLinks> outcome) { Take(std::move(outcome)); });
+  }
+  // Answers on a connection that was accepted; returns which lane asked for it.
+  std::uint32_t AnswerFresh() {
+    accepted_.push_back(AcceptOn(listening_.get()));
+    const auto hello = NextFrame<control::LinkHello>(accepted_.back().get());
+    WriteAll(accepted_.back().get(), ReplyOf(Code::kOk, ""));
+    return hello.lane();
+  }
+  bool BothStand() {
+    return RunUntil([&] { return outcomes_.size() == 1; }) && outcomes_[0].ok() &&
+           so_far_.size() + outcomes_[0].value().links.size() == 2;
+  }
+  Listener listener_{context_, {}, [](LinkOffer) {}};
+  std::vector<UniqueFd> accepted_;
+};
+
+TEST_F(KeptLanesTest, AreGreetedAsFreshOnes) {
+  const std::array others = {Keep(0), Keep(1)};
+  DialTwo();
+  for (std::uint32_t lane = 0; lane < 2; ++lane) {
+    const auto hello = NextFrame<control::LinkHello>(others[lane].get());
+    EXPECT_EQ(hello.group(), "job");
+    EXPECT_EQ(hello.lane(), lane);
+    WriteAll(others[lane].get(), ReplyOf(Code::kOk, ""));
+  }
+  EXPECT_TRUE(BothStand());
+  EXPECT_EQ(listener_.kept(), 0U);
+}
+
+TEST_F(KeptLanesTest, AreForTheirDaemonOnly) {
+  const UniqueFd other = Keep(0, "d3");
+  DialTwo();
+  EXPECT_EQ(AnswerFresh() + AnswerFresh(), 1U);
+  EXPECT_TRUE(BothStand());
+  EXPECT_EQ(ReadAvailable(other.get()), "");
+}
+
+TEST_F(KeptLanesTest, FreshOnesReplaceThoseThatFail) {
+  UniqueFd closed = Keep(0);
+  const UniqueFd babbling = Keep(1);
+  DialTwo();
+  closed.Reset();
+  WriteAll(babbling.get(), std::string("GET / HTTP/1.1\r\n\r\n"));
+  EXPECT_EQ(AnswerFresh() + AnswerFresh(), 1U);
+  EXPECT_TRUE(BothStand());
+}
+
+TEST_F(KeptLanesTest, FreshOneReplacesOneThatTheOtherEndUsesAtTheSameTime) {
+  const UniqueFd other = Keep(0);
+  DialTwo();
+  control::LinkHello hello;
+  hello.set_version_min(kProtocolVersionMin);
+  hello.set_version_max(static_cast<std::uint32_t>(Code::kJoinRefused));  // an answer's code has the same number
+  hello.set_group("theirs");
+  hello.set_from(8);
+  hello.set_to(9);
+  WriteAll(other.get(), FrameOf(hello));
+  EXPECT_EQ(AnswerFresh() + AnswerFresh(), 1U);
+  EXPECT_TRUE(BothStand());
+  EXPECT_TRUE(RunUntil([&] { return IsClosed(other.get()); }));
+}
+
+TEST_F(KeptLanesTest, RefusalIsAnAnswerAfterWhichTheyAreKept) {
+  const std::array others = {Keep(0), Keep(1)};
+  DialTwo();
+  for (const UniqueFd& other : others) WriteAll(other.get(), ReplyOf(Code::kJoinRefused, "who are you"));
+  ASSERT_TRUE(RunUntil([&] { return outcomes_.size() == 1; }));
+  EXPECT_EQ(outcomes_[0].status().code(), Code::kJoinRefused);
+  EXPECT_EQ(listener_.kept(), 2U);
+  for (const UniqueFd& other : others) EXPECT_FALSE(IsClosed(other.get()));
+}
+
 }  // namespace
 }  // namespace ringway::net

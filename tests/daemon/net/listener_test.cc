@@ -1,11 +1,14 @@
 #include "daemon/net/listener.h"
 
+#include <array>
+#include <asio/io_context.hpp>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "tests/proto/stream/memory_stream.h"
 #include "tests/proto/stream/net_fixture.h"
+#include "tests/proto/stream/simulated_clock.h"
 
 namespace ringway::net {
 namespace {
@@ -159,6 +162,109 @@ TEST_F(ListenerTest, CrowdOfOneHostKeepsNoOtherOut) {
   const std::string hello = FrameOf(Hello());
   EXPECT_EQ(legitimate->Write(std::as_bytes(std::span(hello))).bytes, hello.size());
   EXPECT_TRUE(RunUntil([&] { return offers_.size() == 1; }));
+}
+
+// ---- connections that are kept
+
+class KeptTest : public ListenerTest {
+ protected:
+  // Returns the other end.
+  std::unique_ptr<Stream> Keep(const std::string& daemon, std::uint32_t lane) {
+    MemoryPair pair;
+    listener_->Keep({.daemon = daemon, .lane = LaneId(lane), .stream = std::move(pair.a)});
+    return std::move(pair.b);
+  }
+  bool IsOpen(Stream& other) {
+    Settle();
+    std::array<std::byte, 1> byte{};
+    return other.Read(byte).kind == StreamIo::Kind::kWouldBlock;
+  }
+  static void Write(Stream& stream, const std::string& text) {
+    EXPECT_EQ(stream.Write(std::as_bytes(std::span(text))).bytes, text.size());
+  }
+};
+
+TEST_F(KeptTest, NewestOfTheSameDaemonAndLaneIsTaken) {
+  Start({});
+  const auto old = Keep("a", 4);
+  const auto newest = Keep("a", 4);
+  const auto other_daemon = Keep("b", 4);
+  const auto other_lane = Keep("a", 5);
+  Settle();
+  auto taken = listener_->TakeKept("a", LaneId(4));
+  ASSERT_NE(taken, nullptr);
+  Write(*newest, "x");
+  EXPECT_EQ(UnreadOf(*taken), "x");
+  EXPECT_NE(listener_->TakeKept("a", LaneId(4)), nullptr);
+  EXPECT_EQ(listener_->TakeKept("a", LaneId(4)), nullptr);
+  EXPECT_EQ(listener_->kept(), 2U);
+}
+
+TEST_F(KeptTest, HelloOfTheOtherEndIsOfferedAsThatOfAFreshConnection) {
+  Start({.hello_timeout = std::chrono::milliseconds(1), .tuning = {}});
+  const auto other = Keep("a", 4);
+  Write(*other, FrameOf(Hello()) + "beyond");
+  ASSERT_TRUE(RunUntil([&] { return offers_.size() == 1; }));
+  EXPECT_EQ(offers_[0].hello.group(), "job");
+  EXPECT_EQ(UnreadOf(*offers_[0].stream), "beyond");
+  EXPECT_TRUE(RunUntil([&] { return listener_->kept() == 0; }));
+  EXPECT_EQ(listener_->TakeKept("a", LaneId(4)), nullptr);
+}
+
+TEST_F(KeptTest, ClosedAndBabblingOnesAreNotGiven) {
+  Start({});
+  (void)Keep("a", 1);
+  const auto babbler = Keep("a", 2);
+  Write(*babbler, "GET / HTTP/1.1\r\n\r\n");
+  ASSERT_TRUE(RunUntil([&] { return listener_->kept() == 0; }));
+  EXPECT_EQ(listener_->TakeKept("a", LaneId(1)), nullptr);
+  EXPECT_EQ(listener_->TakeKept("a", LaneId(2)), nullptr);
+  EXPECT_TRUE(offers_.empty());
+}
+
+TEST_F(KeptTest, OneOverTheCapClosesTheOldestOfTheDaemonWithMost) {
+  Start({.kept_max = 3, .tuning = {}});
+  const auto others = Keep("b", 1);
+  const auto first = Keep("a", 1);
+  const auto second = Keep("a", 2);
+  const auto third = Keep("a", 3);
+  EXPECT_EQ(listener_->kept(), 3U);
+  EXPECT_TRUE(IsOpen(*others));
+  EXPECT_FALSE(IsOpen(*first));
+  EXPECT_TRUE(IsOpen(*second));
+}
+
+TEST_F(KeptTest, NoneIsKeptWhereThereIsNoRoomAtAll) {
+  Start({.kept_max = 0, .tuning = {}});
+  const auto other = Keep("a", 1);
+  EXPECT_FALSE(IsOpen(*other));
+}
+
+TEST_F(KeptTest, AllAreDroppedTogether) {
+  Start({});
+  const auto other = Keep("a", 1);
+  EXPECT_TRUE(IsOpen(*other));
+  listener_->DropKept();
+  EXPECT_FALSE(IsOpen(*other));
+}
+
+TEST(KeptTimeTest, OneIsKeptForAnHour) {
+  asio::io_context context;
+  SimulatedClock& clock = SimulatedClock::Make(context);
+  Listener listener(context, {}, [](LinkOffer) {});
+  MemoryPair pair;
+  listener.Keep({.daemon = "a", .lane = LaneId(1), .stream = std::move(pair.a)});
+  const auto pass = [&](Duration time) {
+    const TimePoint limit = clock.Now() + time;
+    do {
+      context.restart();
+      while (context.poll() > 0) context.restart();
+    } while (clock.Step(limit));
+  };
+  pass(Listener::kKeep - std::chrono::seconds(1));
+  EXPECT_EQ(listener.kept(), 1U);
+  pass(std::chrono::seconds(2));
+  EXPECT_EQ(listener.kept(), 0U);
 }
 
 }  // namespace

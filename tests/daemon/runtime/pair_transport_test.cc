@@ -65,7 +65,7 @@ class PairTransportTest : public testing::Test {
   net::LaneThreads threads_{context_, 0};
   net::RecordingLaneSink sink_;
   flow::HostFlow host_;
-  PairTransport pair_{&host_, {.self = PeerId(1), .other = kOther}};
+  PairTransport pair_{&host_, {.self = PeerId(1), .other = kOther}, [](LaneId, std::unique_ptr<net::Stream>) {}};
   std::vector<net::MemoryPair> others_;
   std::vector<std::byte> payload_ = std::vector<std::byte>(1000);
   TimePoint now_{std::chrono::seconds(1)};

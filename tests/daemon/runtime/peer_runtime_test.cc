@@ -27,6 +27,7 @@ class Host final : public RuntimeSink, public local::SessionSink {
   void Log(const agreement::Note&, PeerId, const std::string&) override {}
   void OnPeerEnded(PeerId) override {}
   flow::HostFlow& flow() override { return flow_; }
+  void Keep(net::KeptConnection) override {}
   Status MayJoin(const local::TrainerSession&, const std::optional<std::string>&) override { return Status::Ok(); }
   void OnJoin(const std::shared_ptr<local::TrainerSession>&, const local::JoinOrder&) override {}
   void OnSessionOver(const std::shared_ptr<local::TrainerSession>&) override {}

@@ -73,6 +73,13 @@ bool Node::HasJoined() {
   return joined_;
 }
 
+void Node::LoseTrainer() {
+  trainer_.Reset();
+  session_ = nullptr;
+  joined_ = false;
+  page_.Clear();
+}
+
 void Node::Submit() {
   if (slot().state.load() == abi::SlotState::kFree) {
     Send(local::RegisterPacket(0, kSummedBytes), {input_.fd()});
@@ -96,7 +103,9 @@ void Node::ToMaster(control::ToMaster message) { world_.ToMaster(id_, message); 
 
 bool Node::Dial(PeerId self, std::uint64_t serial, net::DialRequest request) {
   const bool lane = !request.control;
-  net::Dialer dialer(world_.context(), {},
+  net::DialOptions keeping;
+  keeping.kept = &listener_;
+  net::Dialer dialer(world_.context(), std::move(keeping),
                      [this, lane](asio::io_context&, const net::ConnectOptions& options,
                                   const net::Connector::Done& done) { world_.Connect(id_, lane, options, done); });
   dialer.SetDetectMs(detect_ms_);
@@ -200,8 +209,9 @@ void World::Connect(std::size_t from, bool lane, const net::ConnectOptions& opti
                                  .delay = RandomDelay()};
   After(2 * faults.delay, [this, from, to, lane, done, faults] {
     if (dials_to_fail_ > 0) return --dials_to_fail_, done(Status(Code::kIo, "the test ends it"));
-    net::MemoryPair pair(
-        {.a_to_b = faults, .b_to_a = faults, .peer = {.source = "memory", .within_host = !options_.far}});
+    net::MemoryPair pair({.a_to_b = faults,
+                          .b_to_a = faults,
+                          .peer = {.source = "memory", .loopback = !options_.far, .within_host = !options_.far}});
     links_.push_back({from, to, lane, pair.a_to_b, pair.b_to_a, pair.a->SharePath()});
     if (is_isolated(from) || is_isolated(to)) links_.back().Silence();
     nodes_[to]->listener().Take(std::move(pair.b));
@@ -213,6 +223,11 @@ std::uint64_t World::lane_bytes() const {
   std::uint64_t bytes = 0;
   for (const MadeLink& link : links_) bytes += link.lane ? link.bytes() : 0;
   return bytes;
+}
+
+std::size_t World::lanes_made() const {
+  return static_cast<std::size_t>(
+      std::count_if(links_.begin(), links_.end(), [](const MadeLink& link) { return link.lane; }));
 }
 
 void World::Isolate(std::size_t node) {
@@ -244,6 +259,10 @@ std::string Planes::Join(Duration patience) {
       },
       patience);
   return joined ? "" : "the trainers do not get into their group";
+}
+
+void Planes::LoseTrainers() {
+  for (std::size_t i = 0; i < world_.size(); ++i) world_.node(i).LoseTrainer();
 }
 
 std::vector<std::size_t> Planes::Present() const {

@@ -11,6 +11,7 @@
 
 #include <asio/io_context.hpp>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <random>
@@ -51,6 +52,7 @@ class SharedFile {
   SharedFile(const SharedFile&) = delete;
   SharedFile& operator=(const SharedFile&) = delete;
   int fd() const { return fd_.get(); }
+  void Clear() const { std::memset(memory_, 0, bytes_); }
   template <typename T>
   T* as() const {
     return static_cast<T*>(memory_);
@@ -76,6 +78,8 @@ class Node final : public DataPlaneSink {
   void Join(std::uint32_t world);
   // Reads the daemon's packets. Returns whether one of them said that it is a member.
   bool HasJoined();
+  // Its trainer's process ends.
+  void LoseTrainer();
   void Submit();
   bool is_done() const { return slot().state.load() == abi::SlotState::kDone; }
   const abi::Slot& slot() const { return page_.as<abi::SessionPage>()->slots[0]; }
@@ -87,6 +91,7 @@ class Node final : public DataPlaneSink {
   // ---- DataPlaneSink
   void ToMaster(control::ToMaster message) override;
   bool Dial(PeerId self, std::uint64_t serial, net::DialRequest request) override;
+  void Keep(net::KeptConnection kept) override { listener_.Keep(std::move(kept)); }
   void SetCounters(control::DaemonHeartbeat counters) override;
   void Log(LogLine) override {}
   void OnDrained() override {}
@@ -105,7 +110,7 @@ class Node final : public DataPlaneSink {
   net::UniqueFd trainer_;
   std::shared_ptr<local::TrainerSession> session_;
   bool joined_ = false;
-  SharedFile page_{sizeof(abi::SessionPage)};
+  SharedFile page_{sizeof(abi::SessionPage)};  // of a trainer, as the next two
   SharedFile input_{kSummedBytes};
   SharedFile result_{kSummedBytes};
 };
@@ -161,6 +166,8 @@ class World {
   const std::vector<MadeLink>& links() const { return links_; }
   // Returns the bytes that all lanes have carried.
   std::uint64_t lane_bytes() const;
+  // Returns how many connections were made for lanes.
+  std::size_t lanes_made() const;
 
  private:
   void Tick();
@@ -195,6 +202,8 @@ class Planes {
   World& world() { return world_; }
   // May be called again where it takes longer.
   std::string Join(Duration patience = kPatience);
+  // The trainers end.
+  void LoseTrainers();
   // Sums numbers that are another for each `round`, over all that are not isolated at the end; `meanwhile` is called
   // between any two events.
   std::string AllReduce(

@@ -159,6 +159,41 @@ std::string TrainersComeBeforeTheMaster(std::uint64_t seed) {
   return InTurn(Join(planes), AllReduce(planes, 1));
 }
 
+// Others come a second later, as processes that are started again do.
+std::string JoinAnew(Planes& planes) {
+  World& world = planes.world();
+  planes.LoseTrainers();
+  world.RunFor(kSecond);
+  const std::size_t before = world.lanes_made();
+  if (std::string why = planes.Join(); !why.empty()) return why;
+  const std::size_t fresh = world.lanes_made() - before;
+  return fresh == 0 ? "" : std::to_string(fresh) + " of their lanes are fresh connections";
+}
+
+std::string TrainersComeAgain(std::uint64_t seed, bool far) {
+  Planes planes({.daemons = 3, .seed = seed, .far = far});
+  const auto anew = [&planes] { return JoinAnew(planes); };
+  return InTurn(Join(planes), AllReduce(planes, 1), anew, AllReduce(planes, 2), anew, AllReduce(planes, 3));
+}
+
+std::string TrainersComeAgainNearby(std::uint64_t seed) { return TrainersComeAgain(seed, false); }
+std::string TrainersComeAgainFar(std::uint64_t seed) { return TrainersComeAgain(seed, true); }
+
+// Connections that fall silent while nobody uses them.
+std::string KeptLanesFallSilent(std::uint64_t seed) {
+  Planes planes({.daemons = 2, .seed = seed});
+  World& world = planes.world();
+  return InTurn(
+      Join(planes), AllReduce(planes, 1),
+      [&] {
+        planes.LoseTrainers();
+        world.RunFor(kSecond);
+        for (const MadeLink& link : world.links()) link.Silence();
+        return planes.Join();
+      },
+      AllReduce(planes, 2));
+}
+
 constexpr Scenario kScenarios[] = {
     {"TwoDaemonsSum", &TwoSum},
     {"ThreeDaemonsSum", &ThreeSum},
@@ -171,6 +206,9 @@ constexpr Scenario kScenarios[] = {
     {"MasterThatIsAwayForLongIsNotMissed", &MasterIsLost},
     {"SurvivorsCommitWhenTheMasterIsBack", &DaemonIsLostWithTheMaster},
     {"TrainersThatComeBeforeTheMasterWaitForIt", &TrainersComeBeforeTheMaster},
+    {"TrainersThatComeAgainUseTheSameConnections", &TrainersComeAgainNearby},
+    {"TrainersThatComeAgainUseTheSameConnectionsFar", &TrainersComeAgainFar},
+    {"KeptConnectionsThatFallSilentAreReplaced", &KeptLanesFallSilent},
 };
 
 }  // namespace

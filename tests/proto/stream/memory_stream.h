@@ -43,7 +43,7 @@ struct MemoryFaults {
 struct MemoryOptions {
   MemoryFaults a_to_b = {};
   MemoryFaults b_to_a = {};
-  StreamPeer peer = {.source = "memory", .within_host = true};  // of both ends
+  StreamPeer peer = {.source = "memory", .loopback = true, .within_host = true};  // of both ends
 };
 
 namespace memory {
@@ -72,10 +72,13 @@ class Pipe {
     const std::scoped_lock lock(mutex_);
     if (closed_) return Broken(StreamIo::Kind::kEnd);
     if (written_ >= faults_.write_breaks_at) return Broken(faults_.breaks);
-    const bool fresh = written_ == 0;  // then a kernel has room
-    const std::size_t most = std::min(
-        {fresh ? MemoryFaults::kNever : Piece(), faults_.capacity - bytes_.size(), faults_.write_breaks_at - written_});
-    if (most == 0 || (!fresh && Stalls())) return {};
+    std::size_t wanted = 0;
+    for (const std::span<const std::byte> part : from) wanted += part.size();
+    // Then a kernel has room.
+    const bool has_room = written_ == 0 || (bytes_.empty() && wanted <= kLittle);
+    const std::size_t most = std::min({has_room ? MemoryFaults::kNever : Piece(), faults_.capacity - bytes_.size(),
+                                       faults_.write_breaks_at - written_});
+    if (most == 0 || (!has_room && Stalls())) return {};
     std::size_t moved = 0;
     for (const std::span<const std::byte> part : from) {
       const std::size_t bytes = std::min(part.size(), most - moved);
@@ -152,6 +155,8 @@ class Pipe {
   Duration delay() const { return faults_.delay; }
 
  private:
+  static constexpr std::size_t kLittle = 80;  // less than the header of a segment
+
   static StreamIo Broken(StreamIo::Kind kind) { return {.kind = kind, .bytes = 0, .why = "the test ends it"}; }
   std::size_t Piece() {
     if (faults_.seed == 0 || faults_.piece_max == MemoryFaults::kNever) return faults_.piece_max;
