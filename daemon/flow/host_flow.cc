@@ -49,7 +49,10 @@ std::optional<RateLimit::Window> HostFlow::Measure::Tick(TimePoint now, const Ta
 }
 
 void HostFlow::Judged::Tick(TimePoint now, const Tally& tally, Duration round_trip) {
-  if (const auto window = measure.Tick(now, tally, round_trip, !rate_limit.known())) rate_limit.Judge(*window);
+  const auto window = measure.Tick(now, tally, round_trip, !rate_limit.known());
+  if (!window) return;
+  rate_limit.Judge(*window);
+  judged_at = now;
 }
 
 void HostFlow::Judged::Rest() {
@@ -59,6 +62,13 @@ void HostFlow::Judged::Rest() {
 
 bool HostFlow::IsNearby(const PathSample& sample) { return sample.round_trip < kNearby; }
 bool HostFlow::IsPaced(const PathSample& sample) { return sample.backlogged && !IsNearby(sample); }
+
+void HostFlow::OnLinked(const PathKey& path, const std::string& host, TimePoint now) {
+  const auto [at, added] = paths_.try_emplace(path, share_);
+  if (!added) return;
+  at->second.host = host;
+  at->second.judged.rate_limit = memory_.Recall(host, now);
+}
 
 void HostFlow::Add(PeerId self, const PathSample& sample) {
   Path& path = paths_.try_emplace({.self = self, .other = sample.other}, share_).first->second;
@@ -186,8 +196,13 @@ void HostFlow::Forget(PeerId self, std::optional<PeerId> other) {
     large_segments_.erase(self);
     uplink_share_.Forget(self);
   }
-  std::erase_if(paths_,
-                [&](const auto& entry) { return entry.first.self == self && (!other || entry.first.other == *other); });
+  std::erase_if(paths_, [&](const auto& entry) {
+    const auto& [key, path] = entry;
+    if (key.self != self || (other && key.other != *other)) return false;
+    const auto& [measure, rate_limit, judged_at] = path.judged;
+    if (judged_at && !path.host.empty()) memory_.Keep(path.host, rate_limit, *judged_at);
+    return true;
+  });
 }
 
 double HostFlow::rate(const PathKey& path) const {

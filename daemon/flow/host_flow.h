@@ -1,8 +1,10 @@
 // Rate limits of one host: one for each path, and one for the uplink that the paths share. Pure: samples and the time
 // go in, rates come out.
 //
+//   link: OnLinked(path): the path starts with what is remembered of its host (path_memory.h)
 //   tick: Add(sample) for each pair of the host --> Decide(now) --> rate(path) for each
 //   segment: Wait(path) --> OnSent(path)
+//   end: Forget(path): its limit is remembered
 //
 //   backlogged paths             judged                queueing delay is attributed to
 //   one                          its RateLimit         that path
@@ -27,9 +29,11 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "daemon/flow/path_estimator.h"
+#include "daemon/flow/path_memory.h"
 #include "daemon/flow/rate_limit.h"
 #include "daemon/flow/uplink_share.h"
 #include "proto/clock.h"
@@ -40,11 +44,13 @@ namespace ringway::flow {
 class HostFlow {
  public:
   // `share`: see RateLimit.
-  explicit HostFlow(std::uint32_t share = kShareDefault) : share_(share), uplink_(share) {}
+  explicit HostFlow(std::uint32_t share = kShareDefault) : share_(share), memory_(share), uplink_(share) {}
 
   // Sets the operator's limit on what this host sends to others, in bytes per second; 0 means none.
   void SetAllowed(double allowed) { uplink_share_.SetAllowed(allowed); }
 
+  // The path leads to `host` (links::LinkTerms::host). No effect if it is known already.
+  void OnLinked(const PathKey& path, const std::string& host, TimePoint now);
   // A path without a sample at a tick counts as not backlogged.
   void Add(PeerId self, const PathSample& sample);
   void Decide(TimePoint now);
@@ -63,7 +69,7 @@ class HostFlow {
   // A segment too large for small lanes was sent on any path of this peer. IsQuiet: none was for 500 ms.
   void OnLargeSegment(PeerId self, TimePoint now) { large_segments_[self] = now; }
   bool IsQuiet(PeerId self, TimePoint now) const;
-  // One path of a peer, or all of them.
+  // One path of a peer, or all of them. The next path to the same host starts with its limit.
   void Forget(PeerId self, std::optional<PeerId> other = std::nullopt);
 
  private:
@@ -101,6 +107,7 @@ class HostFlow {
 
     Measure measure;
     RateLimit rate_limit;
+    std::optional<TimePoint> judged_at;
 
     void Tick(TimePoint now, const Tally& tally, Duration round_trip);
     void Rest();
@@ -108,6 +115,7 @@ class HostFlow {
   struct Path {
     explicit Path(std::uint32_t share) : judged(share) {}
 
+    std::string host;  // empty: not known
     PathSample last;
     bool sampled = false;  // since the last Decide
     bool was_sampled = false;
@@ -131,6 +139,7 @@ class HostFlow {
 
   const std::uint32_t share_;
   std::map<PathKey, Path> paths_;
+  PathMemory memory_;
   std::map<PeerId, TimePoint> large_segments_;  // when each peer sent its last one
   Judged uplink_;
   UplinkShare uplink_share_;

@@ -112,6 +112,7 @@ void PeerRuntime::AddLink(StandingLink link) {
   if (!within_host) {
     terms.host = link.stream->peer().address;
     terms.probe_bytes = options_.probe_bytes;
+    sink_->flow().OnLinked({.self = options_.self, .other = id.other}, terms.host, clock_.Now());
   }
   if (id.control)
     AddControl(std::move(link), within_host);

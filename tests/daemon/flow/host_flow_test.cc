@@ -430,6 +430,24 @@ TEST_F(HostFlowTest, APolicerTakesNextToNothing) {
   }
 }
 
+TEST_F(HostFlowTest, TheNextPairToAHostStartsWithTheLastOnesLimit) {
+  const PathKey& first = senders_[0].key;
+  const PathKey next{.self = PeerId(8), .other = PeerId(9)};
+  pacer_.OnLinked(first, "a", now_);
+  pacer_.OnLinked(next, "a", now_);
+  SendOnly(0);
+  Run(10);
+  const double limit = pacer_.rate(first);
+  EXPECT_NEAR(limit, uplink_.rate, 0.1 * uplink_.rate);
+  EXPECT_EQ(pacer_.rate(next), 0);  // each has its own
+  pacer_.Forget(next.self);         // it measured nothing
+  pacer_.Forget(first.self, first.other);
+  pacer_.OnLinked(first, "b", now_);
+  pacer_.OnLinked(next, "a", now_);
+  EXPECT_EQ(pacer_.rate(first), 0);
+  EXPECT_EQ(pacer_.rate(next), limit);
+}
+
 TEST_F(HostFlowTest, ReplacedLanesCountFromZero) {
   SendOnly(0);
   Run(5);
