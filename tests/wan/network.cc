@@ -14,6 +14,18 @@ bool Chance(double probability, std::mt19937_64& dice) {
   return probability > 0 && std::uniform_real_distribution<double>(0, 1)(dice) < probability;
 }
 
+// Returns how many of the segments are dropped. `passes` may change those that are not.
+template <typename Segment, typename Passes>
+std::uint64_t DropUnless(std::vector<Segment>* segments, Passes passes) {
+  std::size_t kept = 0;
+  for (Segment segment : *segments) {
+    if (passes(&segment)) (*segments)[kept++] = segment;
+  }
+  const std::size_t dropped = segments->size() - kept;
+  segments->resize(kept);
+  return dropped;
+}
+
 }  // namespace
 
 Network::Network(Scenario scenario)
@@ -36,13 +48,23 @@ Network::Network(Scenario scenario)
 
 void Network::Change(Scenario scenario) { scenario_ = std::move(scenario); }
 
-bool Network::Pass(const Pipe& pipe, TimePoint* free_at, std::uint32_t bytes, TimePoint* at) {
-  if (pipe.bytes_per_second <= 0) return true;
-  const TimePoint out = std::max(*free_at, *at) + Seconds(bytes / pipe.bytes_per_second);
+std::uint64_t Network::Pass(const Pipe& pipe, Drops drops, TimePoint* free_at, Packet* packet) {
+  if (pipe.bytes_per_second <= 0 || packet->segments.empty()) return 0;
   // A packet that finds the pipe free is sent, however small the queue.
-  if (*free_at > *at && out - *at > Seconds(pipe.queue_seconds)) return false;
-  *free_at = *at = out;
-  return true;
+  const auto has_room = [&](std::uint64_t bytes, TimePoint at) {
+    const Nanoseconds takes = Seconds(static_cast<double>(bytes) / pipe.bytes_per_second);
+    return *free_at <= at || *free_at + takes - at <= Seconds(pipe.queue_seconds);
+  };
+  const bool whole = drops == Drops::kSuperPackets;
+  std::uint64_t bytes = 0;
+  for (const Segment& segment : packet->segments) bytes += segment.bytes;
+  if (whole && !has_room(bytes, packet->segments.front().at)) return std::exchange(packet->segments, {}).size();
+  return DropUnless(&packet->segments, [&](auto* segment) {
+    if (!whole && !has_room(segment->bytes, segment->at)) return false;
+    segment->at = std::max(*free_at, segment->at) + Seconds(segment->bytes / pipe.bytes_per_second);
+    *free_at = segment->at;
+    return true;
+  });
 }
 
 bool Network::Conforms(const Policer& policer, Bucket* bucket, std::uint32_t bytes, TimePoint at) {
@@ -65,91 +87,84 @@ Nanoseconds Network::JitterOf(const Path& path, Flow* flow, TimePoint at) {
 }
 
 Pipe Network::UplinkOf(std::size_t host, TimePoint now) const {
+  constexpr double kUnbounded = 1e6;
   Pipe uplink = scenario_.hosts[host].uplink;
+  if (scenario_.hosts[host].drops == Drops::kDevice) uplink.queue_seconds = kUnbounded;
   for (const RateChange& change : scenario_.hosts[host].schedule) {
     if (now >= schedule_start_ + Seconds(change.at)) uplink.bytes_per_second = change.bytes_per_second;
   }
   return uplink;
 }
 
-bool Network::PassUplink(const Pipe& uplink, Segment* segment) {
-  const Host& sender = scenario_.hosts[segment->from];
-  Traffic& traffic = flows_[segment->from][segment->to].traffic;
-  ++traffic.packets;
-  traffic.bytes += segment->bytes;
-  const TimePoint sent = segment->at;
-  if (!Pass(uplink, &uplink_free_at_[segment->from], segment->bytes, &segment->at)) {
-    ++traffic.overflowed;
-    return false;
-  }
-  if (!Conforms(sender.policer, &buckets_[segment->from], segment->bytes, segment->at)) {
-    ++traffic.policed;
-    return false;
-  }
-  segment->next = Stage::kSiteUplink;
-  const bool leaves = site_of_[segment->from] != site_of_[segment->to];
-  const bool meets_others = leaves && sender.site_uplink.bytes_per_second > 0 && segment->at > sent;
-  return meets_others || PassSiteUplink(segment);
+void Network::PassUplink(TimePoint now, Packet* packet) {
+  const Host& sender = scenario_.hosts[packet->from];
+  Traffic& traffic = flows_[packet->from][packet->to].traffic;
+  traffic.packets += packet->segments.size();
+  for (const Segment& segment : packet->segments) traffic.bytes += segment.bytes;
+  const Pipe uplink = UplinkOf(packet->from, now);
+  traffic.overflowed += Pass(uplink, sender.drops, &uplink_free_at_[packet->from], packet);
+  traffic.policed += DropUnless(&packet->segments, [&](const auto* segment) {
+    return Conforms(sender.policer, &buckets_[packet->from], segment->bytes, segment->at);
+  });
+  packet->next = Stage::kSiteUplink;
+  const bool leaves = site_of_[packet->from] != site_of_[packet->to];
+  const bool meets_others = leaves && sender.site_uplink.bytes_per_second > 0 && uplink.bytes_per_second > 0;
+  if (!meets_others) PassSiteUplink(packet);
 }
 
-bool Network::PassSiteUplink(Segment* segment) {
-  const Path& path = scenario_.paths[segment->from][segment->to];
-  Flow& flow = flows_[segment->from][segment->to];
-  const std::size_t site = site_of_[segment->from];
-  const bool leaves = site != site_of_[segment->to];
-  const Pipe& site_uplink = scenario_.hosts[segment->from].site_uplink;
-  if ((leaves && !Pass(site_uplink, &site_uplink_free_at_[site], segment->bytes, &segment->at)) ||
-      !Pass(path.pipe, &flow.free_at, segment->bytes, &segment->at)) {
-    ++flow.traffic.overflowed;
-    return false;
+void Network::PassSiteUplink(Packet* packet) {
+  const Host& sender = scenario_.hosts[packet->from];
+  const Path& path = scenario_.paths[packet->from][packet->to];
+  Flow& flow = flows_[packet->from][packet->to];
+  const std::size_t site = site_of_[packet->from];
+  if (site != site_of_[packet->to]) {
+    flow.traffic.overflowed += Pass(sender.site_uplink, sender.drops, &site_uplink_free_at_[site], packet);
   }
-  if (path.black_hole || Chance(path.loss, flow.dice)) {
-    ++flow.traffic.lost;
-    return false;
-  }
-  segment->corrupt = Chance(path.corrupt, flow.dice);
-  if (segment->corrupt) ++flow.traffic.corrupted;
-  segment->at += path.delay + JitterOf(path, &flow, segment->at);
-  if (!path.reorder) segment->at = flow.last_due = std::max(flow.last_due, segment->at);
-  segment->next = scenario_.hosts[segment->to].downlink.bytes_per_second > 0 ? Stage::kDownlink : Stage::kArrived;
-  return true;
+  flow.traffic.overflowed += Pass(path.pipe, sender.drops, &flow.free_at, packet);
+  flow.traffic.lost += DropUnless(&packet->segments, [&](auto* segment) {
+    if (path.black_hole || Chance(path.loss, flow.dice)) return false;
+    segment->corrupt = Chance(path.corrupt, flow.dice);
+    if (segment->corrupt) ++flow.traffic.corrupted;
+    segment->at += path.delay + JitterOf(path, &flow, segment->at);
+    if (!path.reorder) segment->at = flow.last_due = std::max(flow.last_due, segment->at);
+    return true;
+  });
+  packet->next = scenario_.hosts[packet->to].downlink.bytes_per_second > 0 ? Stage::kDownlink : Stage::kArrived;
 }
 
-bool Network::PassDownlink(Segment* segment) {
-  const Pipe& downlink = scenario_.hosts[segment->to].downlink;
-  if (!Pass(downlink, &downlink_free_at_[segment->to], segment->bytes, &segment->at)) {
-    ++flows_[segment->from][segment->to].traffic.overflowed;
-    return false;
-  }
-  segment->next = Stage::kArrived;
-  return true;
+void Network::PassDownlink(Packet* packet) {
+  const Host& receiver = scenario_.hosts[packet->to];
+  Traffic& traffic = flows_[packet->from][packet->to].traffic;
+  traffic.overflowed += Pass(receiver.downlink, receiver.drops, &downlink_free_at_[packet->to], packet);
+  packet->next = Stage::kArrived;
 }
 
-std::vector<Delivery> Network::Advance(Stage stage, std::size_t from, std::size_t to, const PacketInfo& packet,
+std::vector<Delivery> Network::Advance(Stage stage, std::size_t from, std::size_t to, const PacketInfo& info,
                                        TimePoint now) {
-  if (packet.opens && !scenario_.hosts[to].inbound) {
+  if (info.opens && !scenario_.hosts[to].inbound) {
     ++flows_[from][to].traffic.turned_away;
     return {};
   }
-  const Pipe uplink = UplinkOf(from, now);
+  Packet packet{.from = from, .to = to, .segments = {}};
+  packet.segments.reserve(info.segments);
+  for (std::uint32_t index = 0; index < info.segments; ++index) {
+    packet.segments.push_back({.index = index, .bytes = info.WireBytes(index), .at = now});
+  }
+  if (stage == Stage::kUplink) PassUplink(now, &packet);
+  if (stage == Stage::kSiteUplink) PassSiteUplink(&packet);
+  if (stage == Stage::kDownlink) PassDownlink(&packet);
   const bool reorders = scenario_.paths[from][to].reorder;
   std::vector<Delivery> out;
-  for (std::uint32_t index = 0; index < packet.segments; ++index) {
-    Segment segment{.from = from, .to = to, .bytes = packet.WireBytes(index), .at = now, .next = stage};
-    const bool passes = stage == Stage::kUplink       ? PassUplink(uplink, &segment)
-                        : stage == Stage::kSiteUplink ? PassSiteUplink(&segment)
-                                                      : PassDownlink(&segment);
-    if (!passes) continue;
-    const bool joins = !out.empty() && out.back().first + out.back().count == index && !segment.corrupt &&
-                       !out.back().corrupt && out.back().next == segment.next &&
-                       (!reorders || out.back().due == segment.at);
+  for (const Segment& segment : packet.segments) {
+    const bool joins = !out.empty() && out.back().first + out.back().count == segment.index && !segment.corrupt &&
+                       !out.back().corrupt && (!reorders || out.back().due == segment.at);
     if (!joins) {
-      out.push_back({.first = index,
+      out.push_back({.first = segment.index,
                      .count = 0,
                      .due = {},
                      .corrupt = segment.corrupt,
                      .random = flows_[from][to].dice(),
-                     .next = segment.next});
+                     .next = packet.next});
     }
     ++out.back().count;
     out.back().due = segment.at;

@@ -5,8 +5,9 @@
 //   the receiver is there, too) --> path (rate, queue, loss, corruption, delay, jitter) --> downlink (rate, queue) -->
 //   receiver
 //
-// A super-packet is judged segment by segment; what survives in one piece arrives in one piece, when its last byte
-// does. A path reorders only where the scenario says so.
+// A super-packet is judged segment by segment, by a queue as a whole where the scenario says so (Drops); what survives
+// in one piece arrives in one piece, when its last byte does. A path reorders only where the scenario says so. Where
+// the uplink's queue is the sender's device, the uplink only takes the time that its bytes take, and drops nothing.
 //
 // Where packets of several senders meet after different times (a site's uplink behind its hosts', a downlink), the
 // order of sending is not that of meeting: such a packet stops there (Delivery::next), and goes on by Advance when its
@@ -65,7 +66,7 @@ class Network {
 
   // Carries the packet of a delivery further. REQUIRES: `stage` is its next, not kArrived, `now` when it was due; calls
   // by `now`.
-  std::vector<Delivery> Advance(Stage stage, std::size_t from, std::size_t to, const PacketInfo& packet, TimePoint now);
+  std::vector<Delivery> Advance(Stage stage, std::size_t from, std::size_t to, const PacketInfo& info, TimePoint now);
 
   const Traffic& traffic(std::size_t from, std::size_t to) const { return flows_[from][to].traffic; }
   const Scenario& scenario() const { return scenario_; }
@@ -83,25 +84,29 @@ class Network {
     double missing_bytes = 0;  // that were taken and have not come back
     TimePoint at;
   };
-  // The place of one segment.
   struct Segment {
-    std::size_t from = 0, to = 0;
+    std::uint32_t index = 0;
     std::uint32_t bytes = 0;
     TimePoint at;
-    Stage next = Stage::kUplink;
     bool corrupt = false;
   };
+  // What is left of a super-packet.
+  struct Packet {
+    std::size_t from = 0, to = 0;
+    std::vector<Segment> segments;  // by index
+    Stage next = Stage::kUplink;
+  };
 
-  // Sets `at` to when the bytes have left the pipe; returns false if its queue is full.
-  static bool Pass(const Pipe& pipe, TimePoint* free_at, std::uint32_t bytes, TimePoint* at);
+  // Sets `at` of what the queue has room for to when it has left the pipe; returns how many segments are dropped.
+  static std::uint64_t Pass(const Pipe& pipe, Drops drops, TimePoint* free_at, Packet* packet);
   static bool Conforms(const Policer& policer, Bucket* bucket, std::uint32_t bytes, TimePoint at);
   static Nanoseconds JitterOf(const Path& path, Flow* flow, TimePoint at);
 
   Pipe UplinkOf(std::size_t host, TimePoint now) const;
-  // Each takes a segment through its stage, and says which is next; false: it is dropped, and counted.
-  bool PassUplink(const Pipe& uplink, Segment* segment);
-  bool PassSiteUplink(Segment* segment);
-  bool PassDownlink(Segment* segment);
+  // Each takes a packet through its stage, and says which is next; segments that are dropped are counted.
+  void PassUplink(TimePoint now, Packet* packet);
+  void PassSiteUplink(Packet* packet);
+  void PassDownlink(Packet* packet);
 
   Scenario scenario_;
   TimePoint schedule_start_;

@@ -86,6 +86,59 @@ TEST(WanNetwork, QueueDropsTheTailOfWhatDoesNotFit) {
   EXPECT_EQ(Arrived(network.Send(0, 1, Packet(1), kStart + milliseconds(15))), 1u) << "one has gone out";
 }
 
+TEST(WanNetwork, QueueThatDropsSuperPacketsTakesOneWholeOrNotAtAll) {
+  Scenario scenario = Two();  // 50 ms of queue
+  scenario.hosts[0].drops = Drops::kSuperPackets;
+  Network network(scenario);
+  const auto first = network.Send(0, 1, Packet(10), kStart);
+  EXPECT_EQ(Arrived(first), 10u) << "it finds the uplink free";
+  EXPECT_EQ(first[0].due, kStart + milliseconds(150 + 10));
+  EXPECT_TRUE(network.Send(0, 1, Packet(2), kStart + milliseconds(121)).empty()) << "29 ms are left, and 30 ms more";
+  EXPECT_EQ(network.traffic(0, 1).overflowed, 2u);
+  EXPECT_EQ(Arrived(network.Send(0, 1, Packet(1), kStart + milliseconds(121))), 1u);
+  EXPECT_EQ(Arrived(network.Send(0, 1, Packet(2), kStart + milliseconds(145))), 2u);
+}
+
+TEST(WanNetwork, PathAndDownlinkDropSuperPacketsAsTheirHostsSay) {
+  Scenario scenario = Two();
+  scenario.hosts[0].uplink = {};
+  scenario.hosts[0].drops = Drops::kSuperPackets;
+  scenario.hosts[1].downlink = {.bytes_per_second = 100'000, .queue_seconds = 0.05};
+  scenario.paths[0][1].pipe = {.bytes_per_second = 100'000, .queue_seconds = 0.05};
+  Network network(scenario);
+  EXPECT_EQ(Arrived(network.Send(0, 1, Packet(1), kStart)), 1u);
+  EXPECT_TRUE(network.Send(0, 1, Packet(3), kStart).empty()) << "the path has room for two";
+  EXPECT_EQ(Arrived(network.Advance(Stage::kDownlink, 0, 1, Packet(5), kStart)), 3u) << "packets";
+  scenario.hosts[1].drops = Drops::kSuperPackets;
+  network.Change(scenario);
+  EXPECT_TRUE(network.Advance(Stage::kDownlink, 0, 1, Packet(3), kStart + milliseconds(30)).empty());
+  EXPECT_EQ(Arrived(network.Advance(Stage::kDownlink, 0, 1, Packet(2), kStart + milliseconds(30))), 2u);
+}
+
+TEST(WanNetwork, PolicerTakesPacketsOneByOneWhateverQueuesDrop) {
+  Scenario scenario = Two();
+  scenario.hosts[0].uplink = {};
+  scenario.hosts[0].policer = {.bytes_per_second = 100'000, .burst_bytes = 4.0 * kMtu};
+  scenario.hosts[0].drops = Drops::kSuperPackets;
+  Network network(scenario);
+  EXPECT_EQ(Arrived(network.Send(0, 1, Packet(10), kStart)), 4u);
+}
+
+TEST(WanNetwork, UplinkBehindItsQueueAtTheDeviceDelaysAndDropsNothing) {
+  Scenario scenario = Two();
+  scenario.hosts[0].drops = Drops::kDevice;
+  scenario.paths[0][1].pipe = {.bytes_per_second = 50'000, .queue_seconds = 0.05};
+  Network network(scenario);
+  const auto other_path = network.Send(0, 1, Packet(10), kStart);
+  EXPECT_LT(Arrived(other_path), 10u) << "the path's queue drops packets";
+  EXPECT_GT(Arrived(other_path), 0u);
+  scenario.paths[0][1].pipe = {};
+  network.Change(scenario);
+  const auto deliveries = network.Send(0, 1, Packet(10), kStart);
+  EXPECT_EQ(Arrived(deliveries), 10u);
+  EXPECT_EQ(deliveries[0].due, kStart + milliseconds(300 + 10)) << "behind the first ten";
+}
+
 TEST(WanNetwork, LossIsByPacketAsOftenAsSaidAndTheSameForOneSeed) {
   Scenario scenario = Two();
   scenario.hosts[0].uplink = {};

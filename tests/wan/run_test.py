@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """tests/wan/run sets the hosts' kernels, takes overrides, starts foreign connections, leaves nothing behind after Ctrl-C, and its
-network can change while it runs.
+network can change while it runs. An uplink whose queue is the device drops there, and the sender's kernel knows.
 
-run_test.py RUN BIN: ends with 77 where it may not make devices. `run_test.py probe HOST WORK` and `run_test.py locked HOST WORK`
-are what the hosts run.
+run_test.py RUN BIN: ends with 77 where it may not make devices. `run_test.py probe HOST WORK`, `run_test.py locked HOST WORK` and
+`run_test.py device HOST WORK` are what the hosts run.
 """
 
 import contextlib
+import json
 import os
 import pathlib
 import signal
@@ -94,6 +95,27 @@ def locked(host, work):
         pathlib.Path(work, "done").touch()
 
 
+def dropped_and_resent():
+    """Packets that this host's qdisc dropped, and segments that its TCP sent again."""
+    qdisc = json.loads(subprocess.check_output(["tc", "-s", "-j", "qdisc", "show", "dev", "wan0"]))[0]
+    fails(qdisc["kind"] != "tbf", f"the uplink is a {qdisc['kind']}")
+    names, values = [line.split() for line in pathlib.Path("/proc/net/snmp").read_text().splitlines() if line.startswith("Tcp:")]
+    return qdisc["drops"], int(values[names.index("RetransSegs")])
+
+
+def device(host, work):
+    """The foreign connections overfill the device's queue; what it drops has not been sent, so that little is sent again."""
+    if host != ASKER:
+        return
+    wait_for(lambda: dropped_and_resent()[0] > 200, "the device drops nothing")
+    dropped, resent = dropped_and_resent()
+    fails(2 * resent > dropped, f"{resent} segments were sent again where the device dropped {dropped} packets")
+    scenario = pathlib.Path(work, "scenario.toml")
+    scenario.write_text(scenario.read_text().replace("queue_ms = 5", "queue_ms = 50"))
+    os.kill(int(pathlib.Path(work, "emulator.pid").read_text()), signal.SIGHUP)
+    wait_for(lambda: "cannot change while it runs" in pathlib.Path(work, "emulator.log").read_text(), "the queue seems to change")
+
+
 SCENARIO = """
 [default]
 delay_ms = 5
@@ -114,13 +136,25 @@ def check_overrides(run, programs):
         scenario.write_text(SCENARIO)
         command = [run, "--bin", programs, "--bare", "--", "true"]
         for overrides, why in (("b.uplink_mbit=x", "uplink_mbit is a number"), ("congestion=none", "this kernel has"),
-                               ("", "KEY=VALUE"), ("up=1", "'up=1' sets no key")):
+                               ("", "KEY=VALUE"), ("up=1", "'up=1' sets no key"),
+                               ("drops=device", "needs uplink_mbit")):
             command[-2:-2] = [f"{scenario}:{overrides}"]
             said = subprocess.run(command, check=False, stderr=subprocess.PIPE, text=True)
             fails(said.returncode == 0 or why not in said.stderr, f"{overrides}: {said.stderr}")
             del command[-3]
         command[-2:] = [f"{scenario}:congestion=reno", "--", sys.executable, "-B", __file__, "locked", "{host}", "{work}"]
         fails(subprocess.run(command, check=False).returncode, "the overridden scenario failed")
+
+
+def check_device(run, programs):
+    with tempfile.TemporaryDirectory() as folder:
+        scenario, stats = pathlib.Path(folder, "two.toml"), pathlib.Path(folder, "stats.json")
+        scenario.write_text(SCENARIO + "connections = 64\n")
+        command = [run, "--bin", programs, "--bare", "--stats", stats, f"{scenario}:b.drops=device,b.queue_ms=5", "--",
+                   sys.executable, "-B", __file__, "device", "{host}", "{work}"]
+        fails(subprocess.run(command, check=False).returncode, "the queue at the device failed")
+        overflowed = sum(path["overflowed"] for path in json.loads(stats.read_text())["paths"])
+        fails(overflowed, f"{overflowed} packets were dropped behind the device")
 
 
 def check_change(run, programs):
@@ -165,10 +199,11 @@ def check_interrupt(run, programs):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] in ("probe", "locked"):
-        {"probe": probe, "locked": locked}[sys.argv[1]](*sys.argv[2:])
+    if sys.argv[1] in ("probe", "locked", "device"):
+        {"probe": probe, "locked": locked, "device": device}[sys.argv[1]](*sys.argv[2:])
     else:
         check_change(*sys.argv[1:])
         check_overrides(*sys.argv[1:])
+        check_device(*sys.argv[1:])
         check_kernel(*sys.argv[1:])
         check_interrupt(*sys.argv[1:])

@@ -19,7 +19,7 @@ constexpr double kForeignMax = 256;
 
 using Keys = std::set<std::string_view>;
 const Keys kSiteKeys = {"name",        "hosts",           "uplink_mbit", "downlink_mbit", "shared_mbit", "queue_ms",
-                        "police_mbit", "police_burst_kb", "schedule",    "congestion",    "inbound"};
+                        "police_mbit", "police_burst_kb", "schedule",    "congestion",    "inbound",     "drops"};
 const Keys kPathKeys = {"delay_ms", "jitter_ms", "reorder", "mbit", "queue_ms", "loss", "corrupt", "black_hole"};
 const std::string kEverySite = "*";
 
@@ -77,6 +77,14 @@ class Reader {
                        name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") == std::string::npos;
     if (!valid) throw std::runtime_error("congestion is the name of a congestion control, as \"cubic\"");
     return name;
+  }
+
+  static Drops DropsOf(const toml::table& table) {
+    const std::string name = table.contains("drops") ? table["drops"].value_or(std::string()) : "packets";
+    if (name == "packets") return Drops::kPackets;
+    if (name == "super-packets") return Drops::kSuperPackets;
+    if (name == "device") return Drops::kDevice;
+    throw std::runtime_error("drops is \"packets\", \"super-packets\" or \"device\"");
   }
 
   static std::vector<RateChange> Schedule(const toml::table& table) {
@@ -138,6 +146,7 @@ class Reader {
               .uplink = pipe("uplink_mbit"),
               .site_uplink = pipe("shared_mbit"),
               .downlink = pipe("downlink_mbit"),
+              .drops = DropsOf(table),
               .policer = {.bytes_per_second = Number(table, "police_mbit", 0, 0, 1e6) * kBytesPerMbit,
                           .burst_bytes = Number(table, "police_burst_kb", 256, 1.5, 1e6) * 1e3},
               .schedule = Schedule(table),
@@ -145,6 +154,9 @@ class Reader {
               .congestion = Congestion(table)};
     if (table.contains("police_burst_kb") && host.policer.bytes_per_second <= 0) {
       throw std::runtime_error("police_burst_kb needs police_mbit");
+    }
+    if (host.drops == Drops::kDevice && (host.uplink.bytes_per_second <= 0 || !host.schedule.empty())) {
+      throw std::runtime_error("drops = \"device\" needs uplink_mbit, and takes no schedule, at site '" + name + "'");
     }
     return host;
   }
@@ -297,6 +309,12 @@ std::string WithTable(const std::string& toml, const std::string& name, const st
 }
 
 }  // namespace
+
+std::uint64_t DeviceQueueBytes(const Host& host) {
+  if (host.drops != Drops::kDevice) return 0;
+  const double bytes = host.uplink.bytes_per_second * host.uplink.queue_seconds;
+  return std::max<std::uint64_t>(kSuperPacketBytesMax, static_cast<std::uint64_t>(bytes));
+}
 
 ParsedScenario ParseScenario(const std::string& toml, const std::string& name) {
   ParsedScenario out;

@@ -15,6 +15,7 @@
 //   downlink_mbit = 400               # of each host, likewise
 //   shared_mbit = 1000                # of all hosts of the site together, to other sites; 0: no limit
 //   queue_ms = 50                     # drop-tail, of each of the three: how long its bytes take at its present rate
+//   drops = "packets"                 # how these queues and those of the host's paths drop (enum Drops)
 //   police_mbit = 200                 # a token bucket behind each uplink, which drops the excess at once; 0: none
 //   police_burst_kb = 256             # its depth, in 1000 bytes
 //   inbound = false                   # connections to its hosts are not let in, as behind NAT; true by default
@@ -56,6 +57,16 @@ struct Pipe {
   friend bool operator==(const Pipe&, const Pipe&) = default;
 };
 
+// How a queue without room drops. A policer, and loss on a path, take packets one by one whichever it is.
+enum class Drops : std::uint8_t {
+  kPackets,       // "packets": one by one, as switches of hardware do
+  kSuperPackets,  // "super-packets": what arrives as one super-packet, as in a virtual switch, or a router with GRO
+  // "device": the uplink's queue is the sender's own qdisc, before segmentation. It drops whole super-packets, and the
+  // sender's kernel learns of it at once (NET_XMIT_DROP). Queues behind it drop packets. Needs uplink_mbit, and takes
+  // no schedule; the queue holds one super-packet at least.
+  kDevice,
+};
+
 // A token bucket: a packet that it holds too few tokens for is dropped. It delays nothing.
 struct Policer {
   double bytes_per_second = 0;  // 0: no limit
@@ -83,6 +94,7 @@ struct Host {
   Pipe uplink;
   Pipe site_uplink;  // of all hosts of the site together, to other sites
   Pipe downlink;
+  Drops drops = Drops::kPackets;
   Policer policer;                   // behind the uplink
   std::vector<RateChange> schedule;  // of the uplink, by time
   bool inbound = true;               // connections to it are let in
@@ -105,6 +117,12 @@ struct Scenario {
 };
 
 inline constexpr std::size_t kHostsMax = 64;
+
+// 64 KiB, and the headers of each segment: the burst of the qdisc in tests/wan/run, which segments longer ones.
+inline constexpr std::uint32_t kSuperPacketBytesMax = 72'000;
+
+// Returns the limit of the qdisc that is the host's uplink; 0: its queue is not at the device.
+std::uint64_t DeviceQueueBytes(const Host& host);
 
 struct ParsedScenario {
   Scenario scenario;

@@ -45,6 +45,9 @@ TEST(WanScenario, EveryMistakeIsNamed) {
                                                        {"schedule = \"5:9x\"", "schedule is \"SECOND:MBIT"},
                                                        {"schedule = \"5:9 5:8\"", "schedule is \"SECOND:MBIT"},
                                                        {"schedule = 5", "schedule is \"SECOND:MBIT"},
+                                                       {"drops = \"bytes\"", "drops is \"packets\""},
+                                                       {"drops = 1", "drops is \"packets\""},
+                                                       {"drops=\"device\"\nschedule=\"5:9\"", "no schedule"},
                                                        {"congestion = \"a b\"", "congestion is the name"},
                                                        {"congestion = 1", "congestion is the name"},
                                                        {"[default]\nreorder = 1", "reorder is true or false"},
@@ -67,6 +70,7 @@ TEST(WanScenario, HostsHaveAllThatTheirSiteSays) {
   const auto parsed = ParseScenario(std::string(kTwo) +
                                         "downlink_mbit = 16\nqueue_ms = 20\npolice_mbit = 4\npolice_burst_kb = 30\n"
                                         "schedule = \"10:0.8 30.5:8\"\ncongestion = \"cubic\"\ninbound = false\n"
+                                        "drops = \"super-packets\"\n"
                                         "[[foreign]]\nfrom = \"b\"\nto = \"a\"\nconnections = 3\n",
                                     "test");
   ASSERT_EQ(parsed.error, "");
@@ -80,6 +84,8 @@ TEST(WanScenario, HostsHaveAllThatTheirSiteSays) {
   EXPECT_EQ(host.schedule[0].bytes_per_second, 1e5);
   EXPECT_EQ(host.congestion, "cubic");
   EXPECT_FALSE(host.inbound);
+  EXPECT_EQ(host.drops, Drops::kSuperPackets);
+  EXPECT_EQ(parsed.scenario.hosts[0].drops, Drops::kPackets);
   EXPECT_TRUE(parsed.scenario.hosts[0].inbound);
   EXPECT_EQ(parsed.scenario.hosts[0].congestion, "");
   ASSERT_EQ(parsed.scenario.foreign.size(), 1u);
@@ -117,6 +123,36 @@ TEST(WanScenario, OverridesWinOverAllThatTheFileSays) {
   EXPECT_TRUE(lan.paths[1][0].reorder);
 }
 
+TEST(WanScenario, QueueAtTheDeviceHoldsItsTimeAndOneSuperPacketAtLeast) {
+  const Scenario scenario = Overridden(kTwo, "uplink_mbit=200,queue_ms=20,b.drops=device");
+  EXPECT_EQ(DeviceQueueBytes(scenario.hosts[0]), 0u) << "its queue is in the network";
+  EXPECT_EQ(DeviceQueueBytes(scenario.hosts[1]), 500'000u);
+  const Scenario shallow = Overridden(kTwo, "uplink_mbit=8,queue_ms=20,drops=device");
+  EXPECT_EQ(DeviceQueueBytes(shallow.hosts[0]), kSuperPacketBytesMax);
+}
+
+TEST(WanScenario, UsRunsAtAnyRateDelayAndQueueAndDropsInEachWay) {
+  std::ifstream file(std::string(RINGWAY_SCENARIOS) + "/us.toml");
+  const std::string us(std::istreambuf_iterator<char>(file), {});
+  for (const int mbit : {200, 800}) {
+    for (const int round_trip_ms : {20, 100, 300}) {
+      for (const int queue_ms : {20, 100, 500}) {
+        for (const auto& [name, drops] : {std::pair("packets", Drops::kPackets),
+                                          {"super-packets", Drops::kSuperPackets},
+                                          {"device", Drops::kDevice}}) {
+          const Scenario scenario =
+              Overridden(us, "uplink_mbit=" + std::to_string(mbit) + ",delay_ms=" + std::to_string(round_trip_ms / 2) +
+                                 ",queue_ms=" + std::to_string(queue_ms) + ",congestion=cubic,drops=" + name);
+          ASSERT_EQ(scenario.hosts.size(), 4u);
+          EXPECT_EQ(scenario.paths[0][3].delay, std::chrono::milliseconds(round_trip_ms / 2));
+          EXPECT_EQ(scenario.hosts[3].uplink, (Pipe{mbit * 1e6 / 8, queue_ms / 1e3}));
+          EXPECT_EQ(scenario.hosts[3].drops, drops);
+        }
+      }
+    }
+  }
+}
+
 TEST(WanScenario, EveryWrongOverrideIsNamed) {
   const std::pair<const char*, const char*> wrong[] = {{"uplink", "'uplink' is not KEY=VALUE"},
                                                        {"=3", "is not KEY=VALUE"},
@@ -125,6 +161,7 @@ TEST(WanScenario, EveryWrongOverrideIsNamed) {
                                                        {"a.delay_ms=3", "sets no key of [[site]]"},
                                                        {"c.uplink_mbit=3", "there is no site 'c'"},
                                                        {"uplink_mbit=fast", "uplink_mbit is a number"},
+                                                       {"drops=device", "needs uplink_mbit"},
                                                        {"loss=1.5", "loss is a number from 0 to 1"},
                                                        {"queue_ms=20,,loss=0", "'' is not KEY=VALUE"}};
   for (const auto& [overrides, why] : wrong) {

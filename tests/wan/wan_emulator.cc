@@ -2,11 +2,12 @@
 //
 //   wan_emulator --scenario FILE --stats FILE NAMESPACE...       (one namespace a host, in the scenario's order)
 //   wan_emulator --scenario FILE --print [--set "KEY=VALUE,..."] the scenario with these keys overridden (scenario.h)
-//   wan_emulator --scenario FILE --list hosts                    UPLINK_MBIT CONGESTION SITE of each host, one a line
+//   wan_emulator --scenario FILE --list hosts                    UPLINK_MBIT DEVICE_BYTES CONGESTION SITE of each host
 //   wan_emulator --scenario FILE --list foreign                  FROM TO CONNECTIONS CONGESTION of each [[foreign]]
 //   wan_emulator --scenario FILE --list json                     what each host and path carries, for those who compute
 //
-// A congestion control that the scenario leaves open is listed as "-", an uplink without a limit as 0.
+// A congestion control that the scenario leaves open is listed as "-", an uplink without a limit as 0. DEVICE_BYTES is
+// the limit of the qdisc where the uplink's queue is the sender's device (tests/wan/run makes it), and else 0.
 //
 // Host i has the address 10.111.0.(i + 1), which tests/wan/run assigns to its device. Prints "ready" when the devices
 // are up. SIGHUP: reads the scenario again (an invalid one is refused, and the old one stays). SIGUSR1, SIGTERM and
@@ -275,10 +276,18 @@ ParsedScenario Load(const std::string& path) {
   return ParseScenario(*text, path);
 }
 
+bool HaveSameQdisc(const Host& a, const Host& b) {
+  return DeviceQueueBytes(a) == DeviceQueueBytes(b) &&
+         (a.drops != Drops::kDevice || a.uplink.bytes_per_second == b.uplink.bytes_per_second);
+}
+
 void Emulator::Reload() {
   ParsedScenario parsed = Load(scenario_path_);
   if (parsed.error.empty() && parsed.scenario.hosts.size() != tuns_.size()) {
     parsed.error = scenario_path_ + ": the hosts cannot change while it runs";
+  }
+  if (parsed.error.empty() && !std::ranges::equal(parsed.scenario.hosts, network_.scenario().hosts, HaveSameQdisc)) {
+    parsed.error = scenario_path_ + ": an uplink whose queue is the host's device cannot change while it runs";
   }
   if (parsed.error.empty()) {
     network_.Change(std::move(parsed.scenario));
@@ -324,7 +333,9 @@ void List(const Scenario& scenario, const std::string& what) {
   if (what == "json") return ListJson(scenario);
   if (what == "hosts") {
     for (const Host& host : scenario.hosts) {
-      std::printf("%g %s %s\n", Mbit(host.uplink.bytes_per_second), OrDash(host.congestion).c_str(), host.site.c_str());
+      std::printf("%.10g %llu %s %s\n", Mbit(host.uplink.bytes_per_second),
+                  static_cast<unsigned long long>(DeviceQueueBytes(host)), OrDash(host.congestion).c_str(),
+                  host.site.c_str());
     }
     return;
   }
