@@ -16,10 +16,16 @@ import runs
 
 CONGESTIONS = ("bbr", "cubic")
 QUEUES_MS = (20, 100, 500)
-# A cell's network, besides congestion control and queue, is a scenario of tests/wan/scenarios.
-KINDS = {"clean": "us", "jitter": "jitter", "policed": "policed", "dip": "dip", "foreign": "foreign",
+# A cell's network, besides congestion control and queue, is a scenario of tests/wan/scenarios, with overrides: us with another
+# rate and round trip is MBIT-rttMS.
+GRID = {f"{mbit}-rtt{rtt_ms}": f"us:uplink_mbit={mbit},delay_ms={rtt_ms // 2}" for mbit in (200, 800) for rtt_ms in (20, 100, 300)
+        if (mbit, rtt_ms) != (800, 100)}  # which is clean
+KINDS = {"clean": "us", **GRID, "jitter": "jitter", "policed": "policed", "dip": "dip", "foreign": "foreign",
          "shared-uplink": "shared-uplink", "incast": "incast"}
 WHOLE = ("us", "us-eu", "lossy", "globe", "lan")  # with the queues that they come with
+DROPS = ("packets", "super-packets", "device")  # tests/wan/scenario.h
+# A device's queue has one rate, and each host has one: dip has a schedule, hosts of shared-uplink have no limit of their own.
+NOT_AT_DEVICE = ("dip", "shared-uplink")
 CONTENDERS = ("ringway", "gloo", "tcp")
 # An MTU of 1500 carries 1448 bytes: the rest is IP, TCP and a timestamp.
 WIRE = 1500 / 1448
@@ -35,22 +41,41 @@ class Cell:
     kind: str
 
 
-def all_cells():
-    cells = [Cell(f"{congestion}/q{queue}/{kind}", f"{scenario}:congestion={congestion},queue_ms={queue}", congestion, kind)
+def overridden(scenario, overrides):
+    return f"{scenario}{',' if ':' in scenario else ':'}{overrides}"
+
+
+def cells_without_drops():
+    cells = [Cell(f"{congestion}/q{queue}/{kind}", overridden(scenario, f"congestion={congestion},queue_ms={queue}"), congestion, kind)
              for congestion in CONGESTIONS for queue in QUEUES_MS for kind, scenario in KINDS.items()]
-    return cells + [Cell(f"{congestion}/{name}", f"{name}:congestion={congestion}", congestion, name)
+    return cells + [Cell(f"{congestion}/{name}", overridden(name, f"congestion={congestion}"), congestion, name)
                     for congestion in CONGESTIONS for name in WHOLE]
 
 
-def chosen(patterns):
-    """The cells that any of the patterns, which commas separate, matches. ValueError: one matches none."""
-    cells, found = all_cells(), set()
-    for pattern in patterns.split(","):
-        names = {cell.name for cell in cells if fnmatch.fnmatchcase(cell.name, pattern)}
-        if not names:
-            raise ValueError(f"no cell is called {pattern}; --list shows them all")
-        found |= names
-    return [cell for cell in cells if cell.name in found]
+def dropping(cell, drops):
+    """The cell where queues drop so: its name ends with +DROPS, but for packets."""
+    if drops == DROPS[0]:
+        return cell
+    return dataclasses.replace(cell, name=f"{cell.name}+{drops}", scenario=overridden(cell.scenario, f"drops={drops}"))
+
+
+def all_cells(ways=DROPS):
+    return [dropping(cell, drops) for cell in cells_without_drops() for drops in ways
+            if drops != "device" or cell.kind not in NOT_AT_DEVICE]
+
+
+def chosen(patterns, ways=DROPS[:1]):
+    """The cells that any of the patterns, which commas separate and which name no drops, matches. ValueError: one matches none."""
+    found = []
+    for drops in ways:
+        cells, names = all_cells([drops]), set()
+        for pattern in patterns.split(","):
+            fitting = {cell.name for cell in cells if fnmatch.fnmatchcase(cell.name.partition("+")[0], pattern)}
+            if not fitting:
+                raise ValueError(f"no cell is called {pattern} where queues drop {drops}; --list shows them all")
+            names |= fitting
+        found += [cell for cell in cells if cell.name in names]
+    return found
 
 
 def some(mbit):

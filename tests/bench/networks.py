@@ -4,11 +4,12 @@
     tests/bench/networks.py --cells 'cubic/q100/*' --json networks.jsonl       as root
     tests/bench/networks.py --render --json networks.jsonl                     only the table, of what the file has
 
-A cell is CONGESTION/qQUEUE_MS/KIND, or CONGESTION/SCENARIO. In each cell all contenders use the same namespaces and take turns:
+A cell is CONGESTION/qQUEUE_MS/KIND, or CONGESTION/SCENARIO; +super-packets or +device follows where --drops says that queues drop
+in another way (tests/wan/scenario.h): at the device not in dip and shared-uplink. In each cell all contenders use the same namespaces and take turns:
 a round is a run of each at each size, in an order that rotates. What is measured is appended to the file at once, an object a
 line (network_cells.py), so that a run that is cut short is not lost; a later run of a round replaces it. A contender that fails
 or takes too long is a row that says so; what is late is tried once more, with one operation. A round of a cell takes two to five
-minutes on two cores, the whole table with three rounds most of a day.
+minutes on two cores, the whole table with three rounds over half a day for each way of dropping.
 
 Gloo runs its fastest algorithm, found in the first round. tcp is one connection a hop that sends what a ring sends
 (tcp_bench.py). Foreign cells: the limit is that of the network without the foreign connection. dip: operations of the larger
@@ -374,11 +375,13 @@ def build(options, folder):
         sys.exit(f"networks.py: {options.bin} has no {', '.join(missing)}; build them there, or leave --bin out")
 
 
-def contenders_of(text):
-    names = text.split(",")
-    if not set(names) <= set(cells.CONTENDERS):
-        raise argparse.ArgumentTypeError(f"takes some of {','.join(cells.CONTENDERS)}")
-    return names
+def some_of(known):
+    def names_of(text):
+        names = text.split(",")
+        if not set(names) <= set(known):
+            raise argparse.ArgumentTypeError(f"takes some of {','.join(known)}")
+        return names
+    return names_of
 
 
 def positive(text):
@@ -390,11 +393,13 @@ def positive(text):
 def parse(arguments):
     parser = argparse.ArgumentParser(prog="networks.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--cells", default="*", metavar="PATTERNS", help="with commas between them, as 'cubic/q100/*,bbr/us' (all)")
+    parser.add_argument("--drops", type=some_of(cells.DROPS), default=list(cells.DROPS[:1]), metavar="LIST",
+                        help="what full queues drop: of packets,super-packets,device (packets)")
     parser.add_argument("--list", action="store_true", help="only list the cells")
     parser.add_argument("--render", action="store_true", help="only print the table of what the file has")
     parser.add_argument("--json", default="networks.jsonl", metavar="FILE", help="appended to (networks.jsonl)")
     parser.add_argument("--rounds", type=positive, default=3, help="of all contenders (3)")
-    parser.add_argument("--only", type=contenders_of, default=list(cells.CONTENDERS), metavar="LIST", help="of ringway,gloo,tcp (all)")
+    parser.add_argument("--only", type=some_of(cells.CONTENDERS), default=list(cells.CONTENDERS), metavar="LIST", help="of ringway,gloo,tcp (all)")
     parser.add_argument("--sizes", type=lambda text: [runs.size_of(each) for each in text.split(",")], default=[4 << 10, 64 << 20],
                         help="(4K,64M)")
     parser.add_argument("--iters", type=positive, default=5, help="large operations a round, fewer where they are slow (5)")
@@ -405,7 +410,7 @@ def parse(arguments):
     parser.add_argument("--bin", metavar="DIR", help="the programs (built first)")
     options = parser.parse_args(arguments)
     try:
-        options.chosen = cells.chosen(options.cells)
+        options.chosen = cells.chosen(options.cells, options.drops)
     except ValueError as error:
         parser.error(str(error))
     return options

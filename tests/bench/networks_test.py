@@ -31,12 +31,28 @@ def record(contender, times, **more):
 
 class CellsTest(unittest.TestCase):
     def test_every_network_with_both_congestion_controls_and_all_queues_is_a_cell(self):
-        names = [cell.name for cell in cells.all_cells()]
-        self.assertEqual(len(names), 2 * 3 * 7 + 2 * 5)
-        self.assertEqual(len(set(names)), len(names))
+        for ways, count in ((["packets"], 2 * 3 * 12 + 2 * 5), (["device"], 2 * 3 * 10 + 2 * 5), (cells.DROPS, 2 * 82 + 70)):
+            names = [cell.name for cell in cells.all_cells(ways)]
+            self.assertEqual(len(names), count)
+            self.assertEqual(len(set(names)), len(names))
         for cell in cells.all_cells():
             self.assertTrue((SCENARIOS / f"{cell.scenario.split(':')[0]}.toml").exists(), cell.scenario)
             self.assertIn(f"congestion={cell.congestion}", cell.scenario)
+            self.assertEqual(cell.scenario.count(":"), 1)
+
+    def test_queues_of_each_cell_drop_packets_or_super_packets_and_at_the_device_where_hosts_have_one_rate(self):
+        for cell in cells.cells_without_drops():
+            sites = tomllib.loads((SCENARIOS / f"{cell.scenario.split(':')[0]}.toml").read_text())["site"]
+            fits = all("uplink_mbit" in site and "schedule" not in site for site in sites)
+            self.assertEqual(cell.kind not in cells.NOT_AT_DEVICE, fits, cell.name)
+        names = [(cell.name, cell.scenario) for cell in cells.chosen("cubic/q20/200-rtt20,cubic/q20/d*", cells.DROPS[:2])]
+        us = "us:uplink_mbit=200,delay_ms=10,congestion=cubic,queue_ms=20"
+        dip = "dip:congestion=cubic,queue_ms=20"
+        self.assertEqual(names, [("cubic/q20/200-rtt20", us), ("cubic/q20/dip", dip),
+                                 ("cubic/q20/200-rtt20+super-packets", f"{us},drops=super-packets"),
+                                 ("cubic/q20/dip+super-packets", f"{dip},drops=super-packets")])
+        with self.assertRaisesRegex(ValueError, "cubic/q20/dip where queues drop device"):
+            cells.chosen("cubic/q20/dip", ["device"])
 
     def test_patterns_choose_cells_and_one_that_matches_none_is_named(self):
         self.assertEqual([cell.name for cell in cells.chosen("bbr/us,cubic/q20/d*")], ["cubic/q20/dip", "bbr/us"])
@@ -190,7 +206,7 @@ class TableTest(unittest.TestCase):
             self.assertIn("| cubic/us |", said)
             path.write_text("no record\n")
             for wrong, why in ((["--json", path], "no measurements"), (["--cells", "x"], "no cell is called x"),
-                               (["--only", "mpi"], "ringway,gloo,tcp"), (["--sizes", "4X"], "not a size: 4X"),
+                               (["--only", "mpi"], "ringway,gloo,tcp"), (["--drops", "bytes"], "packets,super-packets,device"), (["--sizes", "4X"], "not a size: 4X"),
                                (["--rounds", "0"], "a number from 1"), (["--json", path / "absent"], "absent")):
                 done = subprocess.run([sys.executable, "-B", BENCH / "networks.py", "--render", *wrong], capture_output=True,
                                       text=True, check=False)
