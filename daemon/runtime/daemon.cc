@@ -224,8 +224,8 @@ void Daemon::ArmHangUp() {
 }
 
 void Daemon::Reload() {
-  // What they were opened with may be valid no more.
-  if (config_.tls.security != nullptr) listener_->DropKept();
+  // The certificates that they were opened with may be valid no more.
+  listener_->DropKept();
   const Result<Config::Again> again = config_.again();
   if (!again.ok()) {
     return shell::Log(shell::Level::kError, "reload_failed",

@@ -42,8 +42,8 @@ class TrainerDeath : public testing::Test {
     return round.Check();
   }
 
-  // The group is two now, and daemon 2 is as it was before the trainer came, but for the connections of its lanes, which
-  // are kept for the next one's.
+  // The group is two now, and daemon 2 is as it was before the trainer came, but for the connections of its lanes, kept
+  // for the next one's.
   void ExpectForgotten() {
     const OpResult result = RoundsUntil(ranks_, [](const OpResult& last) { return last.world_size == 2; });
     EXPECT_EQ(result.contributors.size(), 2u);
