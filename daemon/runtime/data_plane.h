@@ -94,7 +94,6 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
     options_.identity.address = address;
     bound_ = bound;
   }
-  const DescriptorPlan& descriptors() const { return options_.descriptors; }
   // Status shows this advice.
   void SetAdvice(std::vector<std::string> advice) { options_.identity.advice = std::move(advice); }
 

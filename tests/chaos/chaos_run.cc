@@ -12,7 +12,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <random>
 #include <set>
 #include <sstream>
@@ -201,10 +200,7 @@ class ChaosRun {
 
   void CompareIdle(const std::vector<Holdings>& before) {
     std::vector<Holdings> after;
-    // Where it may be the end of a terminal, a daemon would take SIGHUP for it.
-    const bool may_reload = options_.fleet.tls || !std::ifstream("/dev/tty");
     const auto none_leaks = [&] {
-      for (std::size_t i = 0; i < kSeats && may_reload; ++i) fleet_.daemon(i).Signal(SIGHUP);  // drops what is kept
       after = Idle();
       leaks_ = 0;
       for (std::size_t i = 0; i < after.size(); ++i) {

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "proto/lane_roles.h"
 #include "tests/e2e/cluster.h"
 #include "tests/sanitized.h"
 
@@ -42,14 +41,12 @@ class TrainerDeath : public testing::Test {
     return round.Check();
   }
 
-  // The group is two now, and daemon 2 is as it was before the trainer came, but for the connections of its lanes, kept
-  // for the next one's.
+  // The group is two now, and daemon 2 is as it was before the trainer came.
   void ExpectForgotten() {
     const OpResult result = RoundsUntil(ranks_, [](const OpResult& last) { return last.world_size == 2; });
     EXPECT_EQ(result.contributors.size(), 2u);
     EXPECT_NE(cluster_.daemon(2).Logged("trainer_gone", "why"), "");
-    constexpr std::size_t kKept = (kWorld - 1) * kLanesLoopback;
-    EXPECT_TRUE(Eventually([&] { return cluster_.daemon(2).OpenDescriptors() <= idle_descriptors_ + kKept; }))
+    EXPECT_TRUE(Eventually([&] { return cluster_.daemon(2).OpenDescriptors() <= idle_descriptors_; }))
         << cluster_.daemon(2).OpenDescriptors() << " descriptors, " << idle_descriptors_ << " before";
     EXPECT_TRUE(Eventually([&] { return cluster_.daemon(2).MappedRegions() <= idle_regions_; }))
         << cluster_.daemon(2).MappedRegions() << " regions, " << idle_regions_ << " before";
