@@ -102,13 +102,14 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
     const LaneId lane = request_.missing.empty() ? LaneId(0) : request_.missing.front();
     if (std::unique_ptr<Stream> kept = TakeKept(lane)) {
       PlanLinks(kept->peer().loopback);
-      return OpenAll(std::move(kept));
+      GreetOnKept(0, std::move(kept));
+      return OpenOthers();
     }
     Connect(SharersOf(lane.value, lanes), [self = shared_from_this()](Result<Connection> first) {
       if (!first.ok()) return self->Finish(first.status());
       self->PlanLinks(first.value().loopback);
       self->Greet(0, std::move(first.value().stream), false);
-      self->OpenAll(nullptr);
+      self->OpenOthers();
     });
   }
 
@@ -118,9 +119,8 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
     return options_.kept->TakeKept(request_.daemon, lane);
   }
 
-  // All but the first, and that, too, on `kept` if there is one.
-  void OpenAll(std::unique_ptr<Stream> kept) {
-    if (kept != nullptr) GreetOnKept(0, std::move(kept));
+  // All but the first.
+  void OpenOthers() {
     for (std::size_t i = 1; i < lanes_.size(); ++i) {
       if (std::unique_ptr<Stream> next = TakeKept(lanes_[i]))
         GreetOnKept(i, std::move(next));

@@ -132,8 +132,8 @@ void ThreadedLane::OnRung() {
   }
   const Status status = TakeFrames();
   if (!status.ok()) {
-    LaneSink* const sink = std::exchange(sink_, nullptr);
-    LeaveFarEnd();
+    LaneSink* const sink = sink_;
+    Close();
     return sink->OnLaneClosed(label().link, status.text());
   }
   if (failed && sink_ != nullptr && crossing_->frames.Front() == nullptr) Fail(crossing_->why_failed);

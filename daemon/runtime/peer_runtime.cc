@@ -126,7 +126,8 @@ PairTransport& PeerRuntime::PairWith(PeerId other) {
   const auto found = pairs_.find(other);
   if (found != pairs_.end()) return found->second;
   const auto keep = [sink = sink_, daemon = peer_.DaemonOf(other)](LaneId lane, std::unique_ptr<net::Stream> stream) {
-    if (!daemon.empty() && !RINGWAY_MUTANT(kKeepNoConnection)) sink->Keep({.daemon = daemon, .lane = lane, .stream = std::move(stream)});
+    if (!daemon.empty() && !RINGWAY_MUTANT(kKeepNoConnection))
+      sink->Keep({.daemon = daemon, .lane = lane, .stream = std::move(stream)});
   };
   return pairs_.try_emplace(other, &sink_->flow(), flow::PathKey{.self = options_.self, .other = other}, keep)
       .first->second;
