@@ -95,6 +95,9 @@ class LaneFixture : public NetTest {
     std::copy(payload.begin(), payload.end(), std::copy(header.begin(), header.end(), out.begin()));
     return out;
   }
+  static links::Outbound Outbound(const std::shared_ptr<std::vector<std::byte>>& payload) {
+    return {.header = HeaderOf(*payload), .payload = *payload, .keep = payload};
+  }
   // Writes as much as the pipe takes, running the lane in between.
   void Feed(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {

@@ -48,9 +48,6 @@ class LaneRetireTest : public LaneFixture, public ::testing::WithParamInterface<
     lane->Start(std::move(stream), &sink);
     return lane;
   }
-  static links::Outbound Outbound(std::shared_ptr<std::vector<std::byte>> payload) {
-    return {.header = HeaderOf(*payload), .payload = *payload, .keep = std::move(payload)};
-  }
   static std::vector<std::byte> EndFrame() {
     SegmentHeader header;
     header.kind = SegmentKind::kEnd;
@@ -87,7 +84,7 @@ TEST_P(LaneRetireTest, ConnectionIsReleasedBetweenFramesWhateverWasUnderWay) {
       if (random() % 4 == 0) continue;
       auto payload = std::make_shared<std::vector<std::byte>>(Pattern(random() % 40'000, static_cast<unsigned>(seed)));
       alive[i] = payload;
-      (void)lanes[i]->Send(Outbound(std::move(payload)));
+      (void)lanes[i]->Send(Outbound(payload));
     }
     for (std::uint64_t turn = random() % 40; turn > 0; --turn) {
       context_.restart();
@@ -176,7 +173,7 @@ TEST_P(LaneRetireTest, OtherSideThatSaysNothingIsWaitedForOnlySoLong) {
   Start(Make());
   auto payload = std::make_shared<std::vector<std::byte>>(Pattern(kPayloadBytesMax, 9));
   const std::weak_ptr<std::vector<std::byte>> alive = payload;
-  (void)lane_->Send(Outbound(std::move(payload)));
+  (void)lane_->Send(Outbound(std::exchange(payload, nullptr)));
   Released released;
   lane_->Retire(released.Keep());
   ASSERT_TRUE(RunUntil([&] { return released.calls() == 1; }));

@@ -121,7 +121,7 @@ TEST_P(LaneTest, ClosedByItsOwnerNeverCallsBack) {
 TEST_P(LaneTest, SendsHeaderAndPayloadAndHoldsTheMemoryUntilThen) {
   const auto payload = std::make_shared<std::vector<std::byte>>(Pattern(kPayloadBytesMax, 9));
   const std::weak_ptr<std::vector<std::byte>> alive = payload;
-  links::Outbound outbound{.header = HeaderOf(*payload), .payload = *payload, .keep = payload};
+  links::Outbound outbound = Outbound(payload);
   const auto expected = FrameBytes(*payload);
   EXPECT_FALSE(lane_->Send(std::move(outbound))) << "a mebibyte does not fit a socket's buffer";
   EXPECT_FALSE(lane_->idle());
@@ -139,7 +139,7 @@ TEST_P(LaneTest, SendsHeaderAndPayloadAndHoldsTheMemoryUntilThen) {
 TEST_P(LaneTest, HalfSentFrameLetsGoOfItsMemoryWhenTheOtherSideEnds) {
   auto payload = std::make_shared<std::vector<std::byte>>(Pattern(kPayloadBytesMax, 9));
   const std::weak_ptr<std::vector<std::byte>> alive = payload;
-  links::Outbound outbound{.header = HeaderOf(*payload), .payload = *payload, .keep = payload};
+  links::Outbound outbound = Outbound(payload);
   payload.reset();
   EXPECT_FALSE(lane_->Send(std::move(outbound)));
   EXPECT_FALSE(alive.expired());

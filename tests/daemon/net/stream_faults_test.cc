@@ -273,9 +273,6 @@ class LaneFaultsTest : public LaneFixture, public ::testing::WithParamInterface<
     lane->Start(std::move(stream), &sink);
     return lane;
   }
-  static links::Outbound Outbound(const std::shared_ptr<std::vector<std::byte>>& payload) {
-    return {.header = HeaderOf(*payload), .payload = *payload, .keep = payload};
-  }
   // Closes them, and lets go of what their threads hold.
   void End(const std::array<std::shared_ptr<Lane>, 2>& lanes) {
     for (const auto& lane : lanes) lane->Close();

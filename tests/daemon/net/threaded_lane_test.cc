@@ -61,9 +61,6 @@ class ThreadedLaneTest : public LaneFixture {
     }
     return done;
   }
-  links::Outbound Outbound(const std::shared_ptr<std::vector<std::byte>>& payload) {
-    return {.header = HeaderOf(*payload), .payload = *payload, .keep = payload};
-  }
 
   static constexpr std::size_t kBuffers = FairPool::ShareOf(ScratchPoolOptions().small_count);
 
