@@ -133,6 +133,14 @@ World::World(const WorldOptions& options) : options_(options), random_(options.s
   Tick();
 }
 
+World::~World() {
+  nodes_.clear();
+  for (const MadeLink& link : links_) {  // lanes that retire hold themselves
+    link.out->StopWaiting();
+    link.back->StopWaiting();
+  }
+}
+
 bool World::RunUntil(const std::function<bool()>& done, Duration patience) {
   const TimePoint limit = now() + patience;
   while (!done()) {

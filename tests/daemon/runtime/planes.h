@@ -134,6 +134,7 @@ struct MadeLink {
 class World {
  public:
   explicit World(const WorldOptions& options);
+  ~World();
 
   // Returns false if it does not come to that. `done` is asked between any two events.
   bool RunUntil(const std::function<bool()>& done, Duration patience = kPatience);

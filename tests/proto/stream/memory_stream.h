@@ -152,6 +152,13 @@ class Pipe {
     const std::scoped_lock lock(mutex_);
     silent_ = true;
   }
+  // Drops what waits, as an event loop does that ends: it may hold the stream that it waits for.
+  void StopWaiting() {
+    std::unique_lock lock(mutex_);
+    const Wait reader = std::exchange(reader_, {});
+    const Wait writer = std::exchange(writer_, {});
+    lock.unlock();
+  }
   Duration delay() const { return faults_.delay; }
 
  private:
