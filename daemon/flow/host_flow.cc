@@ -63,10 +63,11 @@ void HostFlow::Judged::Rest() {
 bool HostFlow::IsNearby(const PathSample& sample) { return sample.round_trip < kNearby; }
 bool HostFlow::IsPaced(const PathSample& sample) { return sample.backlogged && !IsNearby(sample); }
 
-void HostFlow::OnLinked(const PathKey& path, const std::string& host, TimePoint now) {
+void HostFlow::OnLinked(const PathKey& path, const std::string& host, Duration round_trip, TimePoint now) {
   const auto [at, added] = paths_.try_emplace(path, share_);
   if (!added) return;
   at->second.host = host;
+  at->second.last.round_trip = round_trip;
   at->second.judged.rate_limit = memory_.Recall(host, now);
 }
 

@@ -112,12 +112,13 @@ void PeerRuntime::AddLink(StandingLink link) {
   if (!within_host) {
     terms.host = link.stream->peer().address;
     terms.probe_bytes = options_.probe_bytes;
-    sink_->flow().OnLinked({.self = options_.self, .other = id.other}, terms.host, clock_.Now());
+    sink_->flow().OnLinked({.self = options_.self, .other = id.other}, terms.host, terms.round_trip, clock_.Now());
   }
   if (id.control)
     AddControl(std::move(link), within_host);
   else
     AddLane(std::move(link));
+  PairWith(id.other).Keep();
   peer_.OnLinkUp(id, terms, clock_.Now());
   Run();
 }

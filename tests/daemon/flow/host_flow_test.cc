@@ -433,8 +433,8 @@ TEST_F(HostFlowTest, APolicerTakesNextToNothing) {
 TEST_F(HostFlowTest, TheNextPairToAHostStartsWithTheLastOnesLimit) {
   const PathKey& first = senders_[0].key;
   const PathKey next{.self = PeerId(8), .other = PeerId(9)};
-  pacer_.OnLinked(first, "a", now_);
-  pacer_.OnLinked(next, "a", now_);
+  pacer_.OnLinked(first, "a", milliseconds(100), now_);
+  pacer_.OnLinked(next, "a", milliseconds(100), now_);
   SendOnly(0);
   Run(10);
   const double limit = pacer_.rate(first);
@@ -442,10 +442,18 @@ TEST_F(HostFlowTest, TheNextPairToAHostStartsWithTheLastOnesLimit) {
   EXPECT_EQ(pacer_.rate(next), 0);  // each has its own
   pacer_.Forget(next.self);         // it measured nothing
   pacer_.Forget(first.self, first.other);
-  pacer_.OnLinked(first, "b", now_);
-  pacer_.OnLinked(next, "a", now_);
+  pacer_.OnLinked(first, "b", milliseconds(100), now_);
+  pacer_.OnLinked(next, "a", milliseconds(100), now_);
   EXPECT_EQ(pacer_.rate(first), 0);
   EXPECT_EQ(pacer_.rate(next), limit);
+}
+
+// Before its first sample.
+TEST_F(HostFlowTest, ALinkThatIsFarIsNotTakenForNearby) {
+  const PathKey path{.self = PeerId(8), .other = PeerId(9)};
+  EXPECT_TRUE(pacer_.IsNearby(path));
+  pacer_.OnLinked(path, "a", milliseconds(100), now_);
+  EXPECT_FALSE(pacer_.IsNearby(path));
 }
 
 TEST_F(HostFlowTest, ReplacedLanesCountFromZero) {

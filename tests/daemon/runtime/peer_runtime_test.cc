@@ -14,8 +14,10 @@
 #include <vector>
 
 #include "daemon/local/trainer_session.h"
+#include "proto/lane_roles.h"
 #include "tests/daemon/local/client_packets.h"
 #include "tests/daemon/local/memfd.h"
+#include "tests/proto/stream/memory_stream.h"
 
 namespace ringway::daemon {
 namespace {
@@ -114,6 +116,31 @@ TEST_F(PeerRuntimeTest, OtherEventsGetTheirTurnBetweenTheSlicesOfALargeCopy) {
   char copied[sizeof last] = {};
   EXPECT_EQ(::pread(result.get(), copied, sizeof copied, kBytes - sizeof copied), static_cast<ssize_t>(sizeof copied));
   EXPECT_STREQ(copied, last);
+}
+
+// A connection may have an open window: it is never let loose on a path whose rate is known.
+TEST_F(PeerRuntimeTest, ALaneToAKnownHostIsPacedBeforeItsFirstSegment) {
+  const flow::PathKey before{.self = PeerId(1), .other = PeerId(9)};
+  flow::PathSample sample{
+      .other = before.other, .unsent = true, .lanes = 8, .round_trip = std::chrono::milliseconds(100)};
+  sample.queueing = std::chrono::milliseconds(80);
+  const TimePoint begin = MonotonicNow();
+  host_.flow().OnLinked(before, "far", sample.round_trip, begin);
+  for (int tick = 0; tick < 50; ++tick) {  // what it carries, of which an eighth is lost
+    sample.delivered_bytes += 5'000'000;
+    sample.resent_bytes += 625'000;
+    host_.flow().Add(before.self, sample);
+    host_.flow().Decide(begin + tick * std::chrono::milliseconds(100));
+  }
+  const double rate = host_.flow().rate(before);
+  ASSERT_GT(rate, 0);
+  host_.flow().Forget(before.self);
+  net::MemoryPair ends({.peer = {.source = "far", .address = "far"}});
+  runtime_->AddLink({.id = LaneOf(PeerId(2), LaneId(kLanesRemote - 1)),
+                     .terms = {.lanes = kLanesRemote},
+                     .stream = std::move(ends.a),
+                     .answer = {}});
+  EXPECT_GE(ends.a_to_b->pace(), rate);
 }
 
 }  // namespace

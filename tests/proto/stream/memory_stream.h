@@ -135,6 +135,9 @@ class Pipe {
   // Returns how often its writer's counters were read.
   std::size_t looks() const { return looks_; }
   void OnLook() { ++looks_; }
+  // Bytes per second that its writer's kernel would be limited to; 0: no limit.
+  double pace() const { return pace_; }
+  void SetPace(double bytes_per_second) { pace_ = bytes_per_second; }
   std::size_t read_bytes() {
     const std::scoped_lock lock(mutex_);
     return read_;
@@ -179,6 +182,7 @@ class Pipe {
   std::mt19937_64 random_;
   std::string bytes_;
   std::atomic<std::size_t> looks_ = 0;
+  std::atomic<double> pace_ = 0;
   std::size_t written_ = 0;
   std::size_t read_ = 0;
   bool closed_ = false;
@@ -203,7 +207,7 @@ class Path final : public StreamPath {
   }
   Duration RoundTrip() const override { return ends_.in->delay() + ends_.out->delay(); }
   void Tune(LinkTuning) override {}
-  void SetPace(double) override {}
+  void SetPace(double bytes_per_second) override { ends_.out->SetPace(bytes_per_second); }
   void Renew() override {}
   void Shutdown() override {
     ends_.in->Close();
