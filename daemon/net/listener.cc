@@ -88,7 +88,12 @@ void Listener::Take(std::unique_ptr<Stream> stream) {
 
 void Listener::Drop(std::uint64_t id) {
   dropped_ += half_open_.erase(id);
-  (void)kept_.erase(id);
+  Forget(id);
+}
+
+void Listener::Forget(std::uint64_t kept) {
+  (void)kept_.erase(kept);
+  kept_count_ = kept_.size();
 }
 
 void Listener::Keep(KeptConnection kept) {
@@ -98,6 +103,7 @@ void Listener::Keep(KeptConnection kept) {
   HalfOpen& added =
       *kept_.emplace(id, std::make_unique<HalfOpen>(*this, id, by_daemon_, std::move(kept.daemon))).first->second;
   added.lane = kept.lane;
+  kept_count_ = kept_.size();
   added.Start(std::move(kept.stream), kKeep);
 }
 
@@ -112,7 +118,10 @@ std::unique_ptr<Stream> Listener::TakeKept(const std::string& daemon, LaneId lan
   return nullptr;
 }
 
-void Listener::DropKept() { kept_.clear(); }
+void Listener::DropKept() {
+  kept_.clear();
+  kept_count_ = 0;
+}
 
 Status Listener::OnHello(std::uint64_t id, std::span<const std::byte> frame) {
   const auto fresh = half_open_.find(id);
@@ -140,7 +149,7 @@ Status Listener::OnHello(std::uint64_t id, std::span<const std::byte> frame) {
   asio::post(context_, [alive = alive_, id] {
     if (*alive == nullptr) return;
     (*alive)->half_open_.erase(id);
-    (*alive)->kept_.erase(id);
+    (*alive)->Forget(id);
   });
   LinkTuning tuning = options_.tuning;
   tuning.lanes = offer.hello.control() ? 1 : SharersOf(offer.hello.lane(), offer.hello.lanes());

@@ -20,6 +20,7 @@
 #pragma once
 
 #include <asio/io_context.hpp>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -82,7 +83,8 @@ class Listener {
   std::unique_ptr<Stream> TakeKept(const std::string& daemon, LaneId lane);
   // Closes them: who is at their other ends was proven long ago.
   void DropKept();
-  std::size_t kept() const { return kept_.size(); }
+  // On any thread.
+  std::size_t kept() const { return kept_count_; }
   void SetDetectMs(std::uint32_t detect_ms) { options_.tuning.detect_ms = detect_ms; }
   std::size_t half_open() const { return half_open_.size(); }
   // Connections that were closed without an offer, for status and tests.
@@ -92,6 +94,7 @@ class Listener {
   class HalfOpen;
   using Connections = std::map<std::uint64_t, std::unique_ptr<HalfOpen>>;
   void Drop(std::uint64_t id);
+  void Forget(std::uint64_t kept);
   Status OnHello(std::uint64_t id, std::span<const std::byte> frame);
 
   asio::io_context& context_;
@@ -102,6 +105,7 @@ class Listener {
   BoundedConnectionSet by_daemon_;  // likewise of `kept_`
   Connections half_open_;
   Connections kept_;
+  std::atomic<std::size_t> kept_count_ = 0;
   std::uint64_t next_id_ = 1;
   std::uint64_t dropped_ = 0;
   std::shared_ptr<Listener*> alive_;  // what queued handlers hold; null inside once this object is gone

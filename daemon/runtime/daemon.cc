@@ -121,8 +121,7 @@ Status Daemon::Prepare() {
   net::ListenerOptions listener_options;
   listener_options.tuning = tuning;
   listener_options.security = config_.tls.security;
-  // None: a new pair's open windows overdrive a path whose rate it does not know yet (tests/bench/RESULTS.md).
-  listener_options.kept_max = 0;
+  listener_options.kept_max = data_.descriptors().kept_max();
   listener_.emplace(control_context_, listener_options, [this](net::LinkOffer offer) { OnOffer(std::move(offer)); });
   net::DialOptions dial_options;
   dial_options.allow_remote = config_.insecure;

@@ -64,6 +64,7 @@ class Daemon final : public net::MasterSink, public DataPlaneSink {
   void ToMaster(control::ToMaster message) override;
   bool Dial(PeerId self, std::uint64_t serial, net::DialRequest request) override;
   void Keep(net::KeptConnection kept) override;
+  std::size_t kept() const override { return listener_->kept(); }
   void SetCounters(control::DaemonHeartbeat counters) override;
   void Log(LogLine line) override;
   void OnDrained() override;

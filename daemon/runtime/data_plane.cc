@@ -383,6 +383,7 @@ std::string DataPlane::StatusJson() {
                     .memory = memory_.get(),
                     .descriptors = options_.descriptors,
                     .lanes = 0,
+                    .kept = control_->kept(),
                     .uplink_limit_mbit = options_.uplink_limit_mbit,
                     .draining = draining_,
                     .security = tls::FactsOf(options_.security.get(), options_.insecure)};

@@ -46,7 +46,7 @@ struct LogLine {
   agreement::Severity severity = agreement::Severity::kInfo;
 };
 
-// The control thread as the data thread sees it. Every call posts and returns.
+// The control thread as the data thread sees it. Every call but kept() posts and returns.
 class DataPlaneSink {
  public:
   virtual ~DataPlaneSink() = default;
@@ -55,6 +55,8 @@ class DataPlaneSink {
   [[nodiscard]] virtual bool Dial(PeerId self, std::uint64_t serial, net::DialRequest request) = 0;
   // Lost when the queue is full: the connection is closed. On any thread.
   virtual void Keep(net::KeptConnection kept) = 0;
+  // Connections that are kept.
+  [[nodiscard]] virtual std::size_t kept() const = 0;
   virtual void SetCounters(control::DaemonHeartbeat counters) = 0;
   virtual void Log(LogLine line) = 0;
   // After ShutDown: every peer has ended.
@@ -94,6 +96,7 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
     options_.identity.address = address;
     bound_ = bound;
   }
+  const DescriptorPlan& descriptors() const { return options_.descriptors; }
   // Status shows this advice.
   void SetAdvice(std::vector<std::string> advice) { options_.identity.advice = std::move(advice); }
 

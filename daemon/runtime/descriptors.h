@@ -5,7 +5,8 @@
 //
 // Lanes beyond the first ones of a pair only make it faster, so they stop at half of the limit; first ones, without
 // which a pair does not stand, at three quarters. So a trainer's descriptors always find room. Trainers get three
-// quarters of the last quarter, so that the daemon's own always find some, too.
+// quarters of the last quarter, so that the daemon's own always find some, too; connections that are kept for later
+// lanes get half of those.
 #pragma once
 
 #include <algorithm>
@@ -25,6 +26,7 @@ struct DescriptorPlan {
   std::size_t first_lanes_max() const { return LanesIn(limit - Reserve()); }
   // Descriptors of all sessions and regions together.
   std::uint64_t trainers_max() const { return Reserve() / 4 * 3; }
+  std::size_t kept_max() const { return static_cast<std::size_t>(Reserve() / 8); }
 
  private:
   std::uint64_t Reserve() const { return std::min(limit / 4, kReserveMax / 2); }

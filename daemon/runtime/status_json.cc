@@ -85,8 +85,10 @@ std::string ToJson(const DaemonIdentity& identity, const DaemonState& state, std
                       {"version", RINGWAY_VERSION},  {"advice", identity.advice}};
   status["daemon"]["draining"] = state.draining;
   status["daemon"]["protocol"] = {kProtocolVersionMin, kProtocolVersionMax};
-  status["daemon"]["descriptors"] = {
-      {"limit", state.descriptors.limit}, {"lanes", state.lanes}, {"lanes_max", state.descriptors.more_lanes_max()}};
+  status["daemon"]["descriptors"] = {{"limit", state.descriptors.limit},
+                                     {"lanes", state.lanes},
+                                     {"lanes_max", state.descriptors.more_lanes_max()},
+                                     {"kept", state.kept}};
   if (state.uplink_limit_mbit > 0) status["daemon"]["uplink_limit_mbit"] = state.uplink_limit_mbit;
   status["daemon"]["security"] = JsonOf<Json>(state.security);
   if (state.memory != nullptr) {

@@ -1,7 +1,8 @@
 // The daemon's state as JSON, for `ringwayctl --socket`.
 //
 //   {"daemon": {"name", "site", "address", "pid", "master", "master_connected", "draining", "version",
-//                "protocol": [min, max], "uplink_limit_mbit", "descriptors": {"limit", "lanes", "lanes_max"},
+//                "protocol": [min, max], "uplink_limit_mbit", "descriptors": {"limit", "lanes", "lanes_max",
+//                "kept"},
 //                "security": {"identity", "until", "days_left", "insecure"},
 //                "memory": {"max", "regions", "results", "reorder", "early", "residuals"}, "advice": [sentences]},
 //    "groups": [{"name", "epoch": "t.c", "frozen", "rank", "world_size", "ring": [names], "self",
@@ -45,6 +46,7 @@ struct DaemonState {
   const MemoryBudget* memory = nullptr;
   DescriptorPlan descriptors;
   std::size_t lanes = 0;                // open
+  std::size_t kept = 0;                 // connections that are kept for later lanes
   std::uint64_t uplink_limit_mbit = 0;  // 0: none
   bool draining = false;                // an operator has taken it out of service
   SecurityFacts security = {};

@@ -119,6 +119,8 @@ void AddDaemon(const json& daemon, Metrics& out) {
   const json descriptors = Part(daemon, "descriptors");
   out.Gauge("lanes", "Lanes that are open.", {}, Number(descriptors, "lanes"));
   out.Gauge("lanes_max", "Lanes that the limit of descriptors allows.", {}, Number(descriptors, "lanes_max"));
+  out.Gauge("connections_kept", "Connections of lanes that have ended, kept for later ones.", {},
+            Number(descriptors, "kept"));
 }
 
 void AddMaster(const json& master, const json& daemons, Metrics& out) {

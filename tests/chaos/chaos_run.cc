@@ -186,10 +186,13 @@ class ChaosRun {
     Poll();
   }
 
-  // Returns what master and daemons hold without any trainer.
+  // Returns what master and daemons hold without any trainer, but for the connections that are kept for the next one's.
   std::vector<Holdings> Idle() {
     std::vector<Holdings> out = {Fleet::HoldingsOf(fleet_.master())};
-    for (std::size_t i = 0; i < kSeats; ++i) out.push_back(Fleet::HoldingsOf(fleet_.daemon(i)));
+    for (std::size_t i = 0; i < kSeats; ++i) {
+      out.push_back(Fleet::HoldingsOf(fleet_.daemon(i)));
+      out.back().descriptors -= fleet_.KeptBy(i);
+    }
     return out;
   }
 

@@ -116,6 +116,8 @@ class Fleet {
   std::size_t LinesWith(const std::vector<std::string>& words) const;
 
   static Holdings HoldingsOf(const e2e::Process& process);
+  // Connections that the daemon keeps for later lanes.
+  std::size_t KeptBy(std::size_t seat) const { return e2e::KeptAt(Socket(seat)); }
   const std::string& directory() const { return directory_.path().native(); }
   void KeepLogs() { directory_.Keep(); }
 

@@ -169,10 +169,7 @@ nlohmann::json Cluster::MasterStatus() const {
   return run.code == 0 ? nlohmann::json::parse(run.out, nullptr, false) : nlohmann::json::object();
 }
 
-nlohmann::json Cluster::DaemonStatus(std::size_t index) const {
-  const Finished run = RunToEnd({RINGWAY_CTL, "--socket", socket(index), "status", "--json", "--timeout-ms", "60000"});
-  return run.code == 0 ? nlohmann::json::parse(run.out, nullptr, false) : nlohmann::json::object();
-}
+nlohmann::json Cluster::DaemonStatus(std::size_t index) const { return DaemonStatusAt(socket(index)); }
 
 // ---- rounds
 

@@ -175,4 +175,13 @@ Finished RunToEnd(const std::vector<std::string>& argv) {
   return {code, process.Out(), process.Err()};
 }
 
+nlohmann::json DaemonStatusAt(const std::string& socket) {
+  const Finished run = RunToEnd({RINGWAY_CTL, "--socket", socket, "status", "--json", "--timeout-ms", "60000"});
+  return run.code == 0 ? nlohmann::json::parse(run.out, nullptr, false) : nlohmann::json::object();
+}
+
+std::size_t KeptAt(const std::string& socket) {
+  return DaemonStatusAt(socket).value(nlohmann::json::json_pointer("/daemon/descriptors/kept"), std::size_t{0});
+}
+
 }  // namespace ringway::e2e

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -79,5 +80,10 @@ struct Finished {
   std::string out, err;
 };
 Finished RunToEnd(const std::vector<std::string>& argv);
+
+// Returns the state of the daemon at `socket` (daemon/runtime/status_json.h); empty without one.
+nlohmann::json DaemonStatusAt(const std::string& socket);
+// Returns how many connections it keeps for later lanes: a descriptor each.
+std::size_t KeptAt(const std::string& socket);
 
 }  // namespace ringway::e2e

@@ -16,6 +16,7 @@ TEST(DescriptorPlanTest, LanesNeverTakeWhatTrainersNeed) {
       EXPECT_GE(left, std::min<std::uint64_t>(limit / 4, 8192)) << limit;
       EXPECT_GT(plan.trainers_max(), 0U) << limit;
       EXPECT_LE(plan.trainers_max(), left / 4 * 3) << "the daemon's own have room, too";
+      EXPECT_LE(plan.kept_max(), (left - plan.trainers_max()) / 2) << limit;
       EXPECT_GT(plan.more_lanes_max(), 0U) << limit;
       EXPECT_LT(plan.more_lanes_max(), plan.first_lanes_max())
           << "lanes that help only make way for those that must be";

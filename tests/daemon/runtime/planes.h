@@ -92,6 +92,7 @@ class Node final : public DataPlaneSink {
   void ToMaster(control::ToMaster message) override;
   bool Dial(PeerId self, std::uint64_t serial, net::DialRequest request) override;
   void Keep(net::KeptConnection kept) override { listener_.Keep(std::move(kept)); }
+  std::size_t kept() const override { return listener_.kept(); }
   void SetCounters(control::DaemonHeartbeat counters) override;
   void Log(LogLine) override {}
   void OnDrained() override {}

@@ -40,7 +40,7 @@ json DaemonStatus() {
             {"version", "0.5.0"},
             {"security", {{"identity", "daemon a"}, {"days_left", 12}, {"insecure", false}}},
             {"memory", {{"max", 1000}, {"regions", 10}, {"results", 0}}},
-            {"descriptors", {{"limit", 100}, {"lanes", 11}, {"lanes_max", 50}}}}},
+            {"descriptors", {{"limit", 100}, {"lanes", 11}, {"lanes_max", 50}, {"kept", 7}}}}},
           {"groups", json::array({group})}};
 }
 
@@ -77,7 +77,7 @@ TEST(MetricsTest, DaemonTellsOfItselfItsGroupsAndItsPaths) {
   ExpectWellFormed(text);
   for (const char* line :
        {"ringway_master_connected 1.0", "ringway_certificate_days_left 12.0", "ringway_insecure 0.0",
-        "ringway_memory_bytes{use=\"regions\"} 10.0", "ringway_lanes 11.0",
+        "ringway_memory_bytes{use=\"regions\"} 10.0", "ringway_lanes 11.0", "ringway_connections_kept 7.0",
         "ringway_group_epoch{group=\"job\",rank=\"1\"} 17.0", "ringway_group_frozen{group=\"job\",rank=\"1\"} 1.0",
         "ringway_ops_open{group=\"job\",rank=\"1\"} 3.0",
         "ringway_path_round_trip_seconds{group=\"job\",rank=\"1\",to_rank=\"0\"} 0.1",
