@@ -15,48 +15,25 @@ double Grown(std::uint64_t before, std::uint64_t now) { return now > before ? st
 
 }  // namespace
 
-std::optional<RateLimit::Window> HostFlow::Measure::Tick(TimePoint now, const Tally& tally, Duration round_trip,
-                                                         bool short_window) {
-  if (!busy_since_) busy_since_ = now;
-  if (!last_) {
-    if (now - *busy_since_ >= round_trip + tally.queueing) last_ = now;
-    return std::nullopt;
-  }
-  lasted_ += now - std::exchange(*last_, now);
-  sum_.given += tally.given;
-  sum_.delivered += tally.delivered;
-  sum_.resent += tally.resent;
-  sum_.queueing += tally.queueing;
-  sum_.standing += tally.standing;
-  held_ticks_ += tally.held;
-  alone_ = alone_ && tally.alone;
-  ++ticks_;
-  if (lasted_ < (short_window ? round_trip : std::max(kPaceWindowMin, 2 * round_trip))) return std::nullopt;
-  const double seconds = std::chrono::duration<double>(lasted_).count();
-  const RateLimit::Window window{.given = sum_.given / seconds,
-                                 .delivered = sum_.delivered / seconds,
-                                 .lost_share = sum_.resent > 0 ? sum_.resent / (sum_.delivered + sum_.resent) : 0,
-                                 .queueing = sum_.queueing / ticks_,
-                                 .standing = sum_.standing / ticks_,
-                                 .round_trip = round_trip,
-                                 .held = 2 * held_ticks_ > ticks_,
-                                 .alone = std::exchange(alone_, true),
-                                 .few_lanes = tally.few_lanes};
-  lasted_ = {};
-  sum_ = {};
-  ticks_ = held_ticks_ = 0;
-  return window;
-}
-
-void HostFlow::Judged::Tick(TimePoint now, const Tally& tally, Duration round_trip) {
-  const auto window = measure.Tick(now, tally, round_trip, !rate_limit.known());
-  if (!window) return;
-  rate_limit.Judge(*window);
+void HostFlow::Judged::Add(TimePoint now, const BusyWindow::Tick& tick, Duration round_trip, bool few_lanes) {
+  const Duration length = rate_limit.known() ? std::max(kPaceWindowMin, 2 * round_trip) : round_trip;
+  const auto totals = window.Extend(now, tick, length, round_trip + tick.queueing);
+  if (!totals) return;
+  const BusyWindow::Tick& sum = totals->sum;
+  rate_limit.Judge({.given = totals->PerSecond(sum.given),
+                    .delivered = totals->PerSecond(sum.delivered),
+                    .lost_share = sum.resent > 0 ? sum.resent / (sum.delivered + sum.resent) : 0,
+                    .queueing = sum.queueing / totals->ticks,
+                    .standing = sum.standing / totals->ticks,
+                    .round_trip = round_trip,
+                    .held = totals->held(),
+                    .alone = sum.alone,
+                    .few_lanes = few_lanes});
   judged_at = now;
 }
 
 void HostFlow::Judged::Rest() {
-  measure.Pause();
+  window.Pause();
   rate_limit.Rest();
 }
 
@@ -73,15 +50,12 @@ void HostFlow::OnLinked(const PathKey& path, const std::string& host, Duration r
 
 void HostFlow::Add(PeerId self, const PathSample& sample) {
   Path& path = paths_.try_emplace({.self = self, .other = sample.other}, share_).first->second;
+  path.tick = {.queueing = sample.queueing, .standing = sample.standing, .held = sample.held};
   if (path.was_sampled) {  // else the counters span more than this tick
-    path.tally.given = Grown(path.last.given_bytes, sample.given_bytes);
-    path.tally.delivered = Grown(path.last.delivered_bytes, sample.delivered_bytes);
-    path.tally.resent = Grown(path.last.resent_bytes, sample.resent_bytes);
+    path.tick.given = Grown(path.last.given_bytes, sample.given_bytes);
+    path.tick.delivered = Grown(path.last.delivered_bytes, sample.delivered_bytes);
+    path.tick.resent = Grown(path.last.resent_bytes, sample.resent_bytes);
   }
-  path.tally.queueing = sample.queueing;
-  path.tally.standing = sample.standing;
-  path.tally.held = sample.held;
-  path.tally.few_lanes = !sample.lanes_are_enough;
   path.last = sample;
   path.sampled = true;
 }
@@ -103,16 +77,16 @@ void HostFlow::Decide(TimePoint now) {
   }
   const Delays uplink = JudgeUplink(now, backlogged);
   for (Path* path : backlogged) {
-    path->tally.queueing -= uplink.queueing;
-    path->tally.standing = std::min(path->tally.standing - uplink.standing, path->tally.queueing);
+    path->tick.queueing -= uplink.queueing;
+    path->tick.standing = std::min(path->tick.standing - uplink.standing, path->tick.queueing);
   }
   for (Path* path : judged) {
-    path->tally.alone = judged.size() == 1;
-    path->judged.Tick(now, path->tally, path->last.round_trip);
+    path->tick.alone = judged.size() == 1;
+    path->judged.Add(now, path->tick, path->last.round_trip, !path->last.lanes_are_enough);
   }
   const double limit = uplink_.rate_limit.limit();
   uplink_share_.SetRate(limit > 0 ? limit : FastestPath());
-  for (auto& [key, path] : paths_) path.tally = {};
+  for (auto& [key, path] : paths_) path.tick = {};
 }
 
 bool HostFlow::ArePathsTheLimit(const std::vector<Path*>& backlogged) const {
@@ -137,22 +111,23 @@ HostFlow::Delays HostFlow::JudgeUplink(TimePoint now, const std::vector<Path*>& 
     if (const double best = FastestPath(); best > uplink_.rate_limit.limit()) uplink_.rate_limit.Assume(best);
   }
   const double fair_share = uplink_.rate_limit.limit() / static_cast<double>(backlogged.size());
-  Tally all{.queueing = Duration::max(), .standing = Duration::max()};
+  BusyWindow::Tick all{.queueing = Duration::max(), .standing = Duration::max()};
+  bool few_lanes = false;
   Duration longest{};
   for (const Path* path : backlogged) {
     all.held = all.held || path->last.held_by_uplink;
-    all.few_lanes = all.few_lanes || path->tally.few_lanes;
-    all.queueing = std::min(all.queueing, path->tally.queueing);
-    all.standing = std::min(all.standing, path->tally.standing);
+    few_lanes = few_lanes || !path->last.lanes_are_enough;
+    all.queueing = std::min(all.queueing, path->tick.queueing);
+    all.standing = std::min(all.standing, path->tick.standing);
     longest = std::max(longest, path->last.round_trip);
   }
   for (const auto& [key, path] : paths_) {
     if (IsNearby(path.last)) continue;
-    all.given += path.tally.given;
-    all.delivered += path.tally.delivered;
-    if (!IsLimitedBelow(path, fair_share)) all.resent += path.tally.resent;
+    all.given += path.tick.given;
+    all.delivered += path.tick.delivered;
+    if (!IsLimitedBelow(path, fair_share)) all.resent += path.tick.resent;
   }
-  uplink_.Tick(now, all, longest);
+  uplink_.Add(now, all, longest, few_lanes);
   return {.queueing = all.queueing, .standing = all.standing};
 }
 

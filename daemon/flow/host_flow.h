@@ -35,6 +35,7 @@
 #include "daemon/flow/path_estimator.h"
 #include "daemon/flow/path_memory.h"
 #include "daemon/flow/rate_limit.h"
+#include "daemon/flow/rate_window.h"
 #include "daemon/flow/uplink_share.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
@@ -73,43 +74,15 @@ class HostFlow {
   void Forget(PeerId self, std::optional<PeerId> other = std::nullopt);
 
  private:
-  // Totals of a tick.
-  struct Tally {
-    double given = 0;
-    double delivered = 0;
-    double resent = 0;
-    Duration queueing{};  // at its end
-    Duration standing{};
-    bool held = false;  // pace-limited, by the limit that is judged
-    bool alone = true;  // no other path was backlogged; of the uplink: always
-    bool few_lanes = false;
-  };
-  // Accumulates ticks into windows for a RateLimit.
-  class Measure {
-   public:
-    // Returns the window when it is full. `short_window`: one round trip is enough.
-    std::optional<RateLimit::Window> Tick(TimePoint now, const Tally& tally, Duration round_trip, bool short_window);
-    // No longer backlogged: the window continues with the next backlogged period.
-    void Pause() { busy_since_ = last_ = std::nullopt; }
-
-   private:
-    std::optional<TimePoint> busy_since_;
-    std::optional<TimePoint> last_;  // end of the last tick that counted
-    Duration lasted_{};
-    Tally sum_;
-    int ticks_ = 0;
-    int held_ticks_ = 0;
-    bool alone_ = true;
-  };
   // A limit with its measurement.
   struct Judged {
     explicit Judged(std::uint32_t share) : rate_limit(share) {}
 
-    Measure measure;
+    BusyWindow window;
     RateLimit rate_limit;
     std::optional<TimePoint> judged_at;
 
-    void Tick(TimePoint now, const Tally& tally, Duration round_trip);
+    void Add(TimePoint now, const BusyWindow::Tick& tick, Duration round_trip, bool few_lanes);
     void Rest();
   };
   struct Path {
@@ -119,7 +92,7 @@ class HostFlow {
     PathSample last;
     bool sampled = false;  // since the last Decide
     bool was_sampled = false;
-    Tally tally;
+    BusyWindow::Tick tick;
     Judged judged;
   };
 

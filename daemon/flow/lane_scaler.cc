@@ -23,42 +23,38 @@ constexpr Duration kForgotten = std::chrono::minutes(1);
 constexpr int kSettlingWindows = 2;
 constexpr std::size_t kMost = kLanesMax - SmallLanes(kLanesMax);
 
+double Difference(std::uint64_t before, std::uint64_t now) {
+  return static_cast<double>(now) - static_cast<double>(before);
+}
+
 }  // namespace
 
 void LaneScaler::Add(const Sample& sample, TimePoint now) {
-  if (std::exchange(paced_, sample.paced) != sample.paced && trial_from_ != 0) used_ = std::exchange(trial_from_, 0);
-  if (!sample.backlogged || (start_ && sample.delivered_bytes < then_.delivered_bytes)) return start_.reset();
+  const Sample last = std::exchange(last_, sample);
+  if (sample.paced != last.paced && trial_from_ != 0) used_ = std::exchange(trial_from_, 0);
+  if (!sample.backlogged || (window_.running() && sample.delivered_bytes < last.delivered_bytes)) {
+    return window_.Break();
+  }
   if (const auto before = std::exchange(backlogged_, now)) OnRest(now - *before);
-  if (!start_) return Begin(sample, now);
-  ++ticks_;
-  held_ticks_ += sample.held;
-  const Duration lasted = now - *start_;
-  if (lasted < std::max(kVerdictWindowMin, 5 * sample.round_trip)) return;
-  const Sample then = then_;
-  const int ticks = ticks_;
-  const int held = held_ticks_;
-  Begin(sample, now);
-  if (2 * held > ticks) return;
-  const auto delivered = static_cast<double>(sample.delivered_bytes - then.delivered_bytes);
-  const double resent = static_cast<double>(sample.resent_bytes) - static_cast<double>(then.resent_bytes);
-  Judge({.rate = delivered / std::chrono::duration<double>(lasted).count(),
-         .resent = delivered > 0 ? resent / delivered : 0,
-         .held = held > 0},
+  const auto totals = window_.Extend(now,
+                                     {.delivered = Difference(last.delivered_bytes, sample.delivered_bytes),
+                                      .resent = Difference(last.resent_bytes, sample.resent_bytes),
+                                      .held = sample.held},
+                                     std::max(kVerdictWindowMin, 5 * sample.round_trip));
+  if (!totals || totals->held()) return;
+  const double delivered = totals->sum.delivered;
+  Judge({.rate = totals->PerSecond(delivered),
+         .resent = delivered > 0 ? totals->sum.resent / delivered : 0,
+         .held = totals->held_ticks > 0},
         sample, now);
-}
-
-void LaneScaler::Begin(const Sample& sample, TimePoint now) {
-  start_ = now;
-  then_ = sample;
-  ticks_ = held_ticks_ = 0;
 }
 
 void LaneScaler::OnRest(Duration rest) {
   if (rest >= kForgotten) {
-    const bool paced = paced_;
+    const Sample last = last_;
     const TimePoint backlogged = *backlogged_;
     *this = LaneScaler();
-    paced_ = paced;
+    last_ = last;
     backlogged_ = backlogged;
   } else if (rest >= kInterrupted && trial_from_ != 0) {
     used_ = std::exchange(trial_from_, 0);
@@ -74,9 +70,9 @@ void LaneScaler::Judge(const Window& window, const Sample& sample, TimePoint now
   const Window before = std::exchange(before_, window);
   const bool steady = before.rate > 0 && window.rate < kSteady * before.rate && before.rate < kSteady * window.rate;
   if (!steady || now < next_trial_) return;
-  const std::size_t fewer = std::max(paced_ ? kPaced : kFirst, used() * 2 / 3);
+  const std::size_t fewer = std::max(sample.paced ? kPaced : kFirst, used() * 2 / 3);
   const std::size_t more = std::min(kMost, each_counts_ || window.resent > kLossy ? 2 * used() : used() + used() / 2);
-  const bool may_be_more = more > used() && (paced_ || !IsLongQueue(sample.queueing, sample.round_trip));
+  const bool may_be_more = more > used() && (sample.paced || !IsLongQueue(sample.queueing, sample.round_trip));
   if (window.resent > kOverdriven && fewer < used() && (!losses_are_the_paths_ || !may_be_more)) {
     Try(fewer, sample.lanes);
   } else if (may_be_more) {

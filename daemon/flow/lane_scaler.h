@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "daemon/flow/rate_window.h"
 #include "proto/clock.h"
 
 namespace ringway::flow {
@@ -51,15 +52,13 @@ class LaneScaler {
   void Add(const Sample& sample, TimePoint now);
 
   // Large lanes to use, at most; fewer may be up.
-  std::size_t used() const { return paced_ ? std::max(used_, kPaced) : used_; }
+  std::size_t used() const { return last_.paced ? std::max(used_, kPaced) : used_; }
   // Returns whether more lanes would carry little more, as far as is known: they have been tried, or there are none.
   bool is_enough() const { return enough_; }
   // Large lanes to have open.
   std::size_t wanted(TimePoint now) const;
 
  private:
-  // A window.
-  void Begin(const Sample& sample, TimePoint now);
   void OnRest(Duration rest);
   struct Window {
     double rate = 0;    // bytes per second
@@ -72,10 +71,8 @@ class LaneScaler {
 
   std::size_t used_ = kFirst;
   std::size_t most_used_ = kFirst;  // since the last long rest
-  bool paced_ = false;
-  std::optional<TimePoint> start_;
-  Sample then_;                          // at start_
-  int ticks_ = 0, held_ticks_ = 0;       // since then
+  BusyWindow window_;
+  Sample last_;
   std::optional<TimePoint> backlogged_;  // last time
   Window before_;                        // the last; in a trial, the last before it
   int settling_ = 0;                     // windows of the trial yet to be skipped

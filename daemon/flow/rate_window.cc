@@ -8,43 +8,64 @@ namespace ringway::flow {
 namespace {
 
 constexpr double kGrowth = 1.1;
+constexpr Duration kShortest = std::chrono::milliseconds(20);
 
 }  // namespace
 
-void RateWindow::Begin(TimePoint now, std::uint64_t bytes) {
-  *this = {};
-  start_ = Mark{.time = now, .bytes = bytes};
+std::optional<BusyWindow::Totals> BusyWindow::Extend(TimePoint now, const Tick& tick, Duration length, Duration lead) {
+  if (!busy_since_) busy_since_ = now;
+  if (!last_) {
+    if (now - *busy_since_ >= lead) last_ = now;
+    return std::nullopt;
+  }
+  Tick& sum = totals_.sum;
+  sum.given += tick.given;
+  sum.delivered += tick.delivered;
+  sum.resent += tick.resent;
+  sum.receiver_limited += tick.receiver_limited;
+  sum.queueing += tick.queueing;
+  sum.standing += tick.standing;
+  sum.alone = sum.alone && tick.alone;
+  totals_.lasted += now - std::exchange(*last_, now);
+  totals_.held_ticks += tick.held;
+  ++totals_.ticks;
+  if (totals_.lasted < length) return std::nullopt;
+  return std::exchange(totals_, {});
 }
 
-double RateWindow::RateAt(const Mark& mark) const {
-  const double seconds = std::chrono::duration<double>(mark.time - start_->time).count();
-  return static_cast<double>(mark.bytes - start_->bytes) / seconds;
+void RateWindow::Begin(TimePoint now, std::uint64_t bytes) {
+  *this = {};
+  (void)Rate(now, bytes, {});
+}
+
+std::optional<double> RateWindow::Rate(TimePoint now, std::uint64_t bytes, Duration length) {
+  const double moved = static_cast<double>(bytes) - static_cast<double>(std::exchange(bytes_, bytes));
+  const auto totals = window_.Extend(now, {.delivered = moved}, length);
+  if (!totals) return std::nullopt;
+  return totals->PerSecond(totals->sum.delivered);
 }
 
 std::optional<RateWindow::Measurement> RateWindow::Extend(TimePoint now, std::uint64_t bytes, Duration length) {
-  RINGWAY_CHECK(running() && bytes >= start_->bytes);
-  if (now - start_->time < length) return std::nullopt;
-  const double rate = RateAt({.time = now, .bytes = bytes});
-  start_ = Mark{.time = now, .bytes = bytes};
+  RINGWAY_CHECK(running() && bytes >= bytes_);
+  const auto rate = Rate(now, bytes, length);
+  if (!rate) return std::nullopt;
   const std::optional<double> before = std::exchange(before_, rate);
-  if (rate > kGrowth * best_) {
-    best_ = rate;
+  if (*rate > kGrowth * best_) {
+    best_ = *rate;
     flat_ = 0;
   } else {
     ++flat_;
   }
-  if (!before || rate > *before * kSameRateRatio) return Measurement{.bytes_per_second = rate};
+  if (!before || *rate > *before * kSameRateRatio) return Measurement{.bytes_per_second = *rate};
   return Measurement{
-      .bytes_per_second = (*before + rate) / 2, .settled = true, .steady = rate * kSameRateRatio >= *before};
+      .bytes_per_second = (*before + *rate) / 2, .settled = true, .steady = *rate * kSameRateRatio >= *before};
 }
 
 std::optional<RateWindow::Measurement> RateWindow::Break(TimePoint now, std::uint64_t bytes) {
-  std::optional<Measurement> last;
-  if (running() && now - start_->time >= kShortest && bytes > start_->bytes) {
-    last = Measurement{.bytes_per_second = RateAt({.time = now, .bytes = bytes})};
-  }
+  const auto rate = running() ? Rate(now, bytes, kShortest) : std::nullopt;
   *this = {};
-  return last;
+  if (!rate || *rate <= 0) return std::nullopt;
+  return Measurement{.bytes_per_second = *rate};
 }
 
 }  // namespace ringway::flow
