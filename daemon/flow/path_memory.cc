@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace ringway::flow {
+namespace {
+
+// Operations that did not fill the path have shown less than it carries.
+constexpr double kMoreThanSeen = 1.25;
+
+}  // namespace
 
 void PathMemory::Keep(const std::string& host, const RateLimit& rate_limit, TimePoint measured_at) {
   const auto found = hosts_.find(host);
@@ -19,8 +25,9 @@ RateLimit PathMemory::Recall(const std::string& host, TimePoint now) const {
   const auto found = hosts_.find(host);
   if (found == hosts_.end()) return fresh;
   const auto& [rate_limit, measured_at] = found->second;
-  if (now - measured_at <= kFresh) return rate_limit;
-  if (rate_limit.limit() > 0) fresh.Assume(rate_limit.limit());
+  if (rate_limit.limit() > 0 && now - measured_at <= kFresh) return rate_limit;
+  const double passed = rate_limit.limit() > 0 ? rate_limit.limit() : kMoreThanSeen * rate_limit.carries();
+  if (passed > 0) fresh.Assume(passed);
   return fresh;
 }
 

@@ -7,7 +7,8 @@
 //   measured             the next pair's limit is
 //   within kFresh        the same, with everything that was learnt of the path
 //   before               an initial one (RateLimit::Assume): the path may have changed
-//   without a limit      none
+//   without a limit      likewise, somewhat above what passed: kept lanes (net/listener.h) have open windows
+//   nothing passed       none
 #pragma once
 
 #include <cstddef>

@@ -52,7 +52,20 @@ TEST_F(PathMemoryTest, AnOldLimitIsOnlyAssumed) {
   EXPECT_TRUE(recalled.assumed());
 }
 
-TEST_F(PathMemoryTest, AnOldPathWithoutALimitHasNone) {
+TEST_F(PathMemoryTest, APathThatWasNeverFullStartsSomewhatAboveWhatPassed) {
+  RateLimit measured;
+  measured.Judge({.given = 50e6, .delivered = 50e6, .round_trip = milliseconds(100)});
+  ASSERT_EQ(measured.limit(), 0);
+  memory_.Keep("a", measured, now_);
+  for (const Duration age : {Duration(), 2 * Duration(PathMemory::kFresh)}) {
+    const RateLimit recalled = memory_.Recall("a", now_ + age);
+    EXPECT_GT(recalled.limit(), 50e6);
+    EXPECT_LT(recalled.limit(), 75e6);
+    EXPECT_TRUE(recalled.assumed());
+  }
+}
+
+TEST_F(PathMemoryTest, APathOnWhichNothingPassedHasNone) {
   memory_.Keep("a", RateLimit(), now_);
   const RateLimit recalled = memory_.Recall("a", now_ + 2 * PathMemory::kFresh);
   EXPECT_EQ(recalled.limit(), 0);
