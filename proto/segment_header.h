@@ -43,7 +43,7 @@ inline constexpr std::size_t kSegmentHeaderBytes = 96;
 inline constexpr std::uint32_t kPayloadBytesMax = 1 << 20;
 
 // kProbe: the receiver skips the frame, whatever else its header says. Sent to measure the path and, without payload,
-// after a lane's last segment, so that TCP detects a loss there (tail_probe.h).
+// after a lane's last segment, so that TCP detects a loss there (lane_set.h).
 // kMessage: of a send to the receiver; its sequence number is that of its stream, whose tag is in `layout`.
 // kEnd: the last frame of the lane from this side, whose connection another lane may take (daemon/net/lane.h); whatever
 // else its header says. A daemon that does not know it closes the connection.

@@ -12,87 +12,10 @@ constexpr double kSmallBurstMin = 1e6;
 // Times the pair's limit: one lane alone must be able to use all of it.
 constexpr double kBurst = 1.5;
 
-// Retransmitted bytes by delivered ones, from which on large lanes take turns.
-constexpr double kLossyShare = 0.0005;
-constexpr double kLossWindowBytes = 8e6;
-
 constexpr Duration kRest = std::chrono::seconds(1);
 
 // Round trips vary so many times their variation by jitter alone.
 constexpr int kVariations = 3;
-
-class LaneStates {
- public:
-  explicit LaneStates(std::span<const LaneState> lanes) : lanes_(lanes) {}
-  std::size_t size() const { return lanes_.size(); }
-  LaneState state(std::size_t i) const { return lanes_[i]; }
-
- private:
-  std::span<const LaneState> lanes_;
-};
-
-bool IsWriting(const LaneState& lane) { return lane.up && !lane.idle; }
-
-bool IsAnyWriting(std::span<const LaneState> lanes) { return std::any_of(lanes.begin(), lanes.end(), IsWriting); }
-
-std::size_t LargeLanesUp(std::span<const LaneState> lanes) {
-  return static_cast<std::size_t>(
-      std::count_if(lanes.begin(), lanes.end(), [](const LaneState& lane) { return lane.up && lane.every_size; }));
-}
-
-// Returns whether there are large lanes in use and all of them are busy.
-template <typename IsBusy>
-bool AreAll(std::span<const LaneState> lanes, std::size_t large, const IsBusy& is_busy) {
-  std::size_t idle = 0;
-  std::size_t busy = 0;
-  ForEachUsed(LaneStates(lanes), large, [&](std::size_t i) {
-    if (lanes[i].every_size) ++(is_busy(i) ? busy : idle);
-  });
-  return idle == 0 && busy > 0;
-}
-
-// Returns whether a lane that carries large segments has unsent bytes.
-bool IsAnyUnsent(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic) {
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
-    if (lanes[i].up && lanes[i].every_size && traffic[i].unsent) return true;
-  }
-  return false;
-}
-
-std::vector<LaneSample> SamplesOf(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic) {
-  std::vector<LaneSample> out;
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
-    out.push_back({.busy = IsWriting(lanes[i]) || traffic[i].unsent,
-                   .delivered_bytes = traffic[i].delivered_bytes,
-                   .receiver_limited = traffic[i].receiver_limited,
-                   .round_trip = traffic[i].round_trip});
-  }
-  return out;
-}
-
-// Allowances of the small lanes; 0 (not known) where the round trip is short.
-std::vector<LaneAllowance> AllowancesOf(std::span<const LaneTraffic> traffic) {
-  std::vector<LaneAllowance> out;
-  for (std::size_t i = 0; i < SmallLanes(traffic.size()); ++i) {
-    const LaneTraffic& lane = traffic[i];
-    LaneAllowance& allowance = out.emplace_back();
-    allowance.in_use = lane.in_use;
-    if (lane.round_trip < kFarRoundTrip) continue;  // a few packets a round trip are fast enough
-    allowance.now = lane.window_bytes;
-    allowance.fresh = lane.fresh_window_bytes;
-  }
-  return out;
-}
-
-// Returns the rates by lane; 0 (not known) for all but the large lanes in use.
-std::vector<LaneRate> RatesOf(std::span<const LaneState> lanes, std::size_t large,
-                              std::span<const LaneTraffic> traffic) {
-  std::vector<LaneRate> out(lanes.size());
-  ForEachUsed(LaneStates(lanes), large, [&](std::size_t i) {
-    if (lanes[i].every_size) out[i] = {.rate = traffic[i].rate, .sending = traffic[i].sending};
-  });
-  return out;
-}
 
 }  // namespace
 
@@ -121,24 +44,6 @@ PathSample SampleOf(PeerId other, std::span<const LaneState> lanes, std::span<co
   return sample;
 }
 
-std::uint64_t RecentLoss::Add(std::uint64_t delivered_bytes, std::uint64_t resent_bytes) {
-  const std::uint64_t delivered_before = std::exchange(delivered_, delivered_bytes);
-  const std::uint64_t resent_before = std::exchange(resent_, resent_bytes);
-  const std::uint64_t resent = resent_bytes > resent_before ? resent_bytes - resent_before : 0;
-  if (delivered_bytes < delivered_before || resent_bytes < resent_before) return resent;
-  recent_ += static_cast<double>(delivered_bytes - delivered_before);
-  recent_resent_ += static_cast<double>(resent);
-  if (recent_ < kLossWindowBytes) return resent;
-  is_high_ = recent_resent_ > kLossyShare * recent_;
-  recent_ = recent_resent_ = 0;
-  return resent;
-}
-
-void PairFlow::OnLaneOpened(std::size_t lane, std::size_t lanes) {
-  tails_.resize(lanes);
-  tails_[lane] = {};
-}
-
 // ---- segments
 
 Duration PairFlow::WaitForLarge(TimePoint now) {
@@ -159,7 +64,7 @@ void PairFlow::OnGiven(std::size_t lane, bool every_size, std::size_t bytes, Tim
   if (!within_host_) host_->OnSent(path_, static_cast<double>(bytes), !every_size, now);
   if (every_size && now - std::exchange(large_lane_at_, now) > kRest) resumed_after_rest_ = true;
   if (bytes > kSmallLanePayloadBytes + kSegmentHeaderBytes) host_->OnLargeSegment(path_.self, now);
-  if (lane < tails_.size()) tails_[lane].OnSegment();
+  lanes_.OnSegment(lane);
 }
 
 void PairFlow::ChargeResent(double bytes) {
@@ -170,7 +75,7 @@ void PairFlow::ChargeResent(double bytes) {
 
 std::vector<std::size_t> PairFlow::TakeRestarts(TimePoint now) {
   if (!std::exchange(resumed_after_rest_, false)) return {};
-  return renewal_.AfterRest(rate_limit(), now);
+  return lanes_.AfterRest(rate_limit(), now);
 }
 
 // ---- ticks
@@ -181,32 +86,26 @@ bool PairFlow::Look(std::span<const LaneState> lanes, TimePoint now) {
            .held_by_path = held_.TakeHeld(now),
            .held_by_uplink = held_by_uplink_.TakeHeld(now),
            .may_be_busy = false};
-  tick_.may_be_busy = tick_.was_backlogged || tick_.held() || IsAnyWriting(lanes);
+  tick_.may_be_busy = tick_.was_backlogged || tick_.held() ||
+                      std::any_of(lanes.begin(), lanes.end(), [](const auto& lane) { return lane.up && !lane.idle; });
   return std::exchange(carried_, false) || tick_.may_be_busy;
 }
 
 PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic, bool waits,
                                   TimePoint now) {
-  Verdict out;
+  const LaneLook look(lanes, traffic, large_lanes(lanes.size()));
+  const auto is_unsent = [&](std::size_t i) { return traffic[i].unsent; };
   PathSample sample = SampleOf(path_.other, lanes, traffic);
-  ChargeResent(static_cast<double>(loss_.Add(sample.delivered_bytes, sample.resent_bytes)));
-  const std::vector<LaneSample> samples = SamplesOf(lanes, traffic);
-  const bool busy =
-      tick_.may_be_busy || std::any_of(samples.begin(), samples.end(), [](const auto& lane) { return lane.busy; });
+  ChargeResent(static_cast<double>(lanes_.OnTraffic(sample.delivered_bytes, sample.resent_bytes)));
+  const bool busy = tick_.may_be_busy || look.Count([&](std::size_t i) { return look.IsBusy(i); }) > 0;
   carried_ = std::any_of(traffic.begin(), traffic.end(), [](const LaneTraffic& lane) { return lane.in_use; });
-  const auto replace = [&](std::optional<std::size_t> lane, const char* why) {
-    if (lane) out.replace.push_back({*lane, why});
-  };
-  replace(health_.Judge(AllowancesOf(traffic), now), "congestion control holds it back, a fresh one will be faster");
   const double limit = rate_limit();
-  const std::size_t large = large_lanes(lanes.size());
-  out.renew = renewal_.Judge(RatesOf(lanes, large, traffic), limit, now);
-  const bool all_unsent = AreAll(lanes, large, [&](std::size_t i) { return traffic[i].unsent; });
-  backlogged_ = waits && (tick_.held() || AreAll(lanes, large, [&](std::size_t i) { return !lanes[i].idle; }));
-  scaler_.Add({.backlogged = backlogged_ || all_unsent,
+  Verdict out{lanes_.Judge(look, limit, busy, now), {}};
+  backlogged_ = waits && (tick_.held() || look.AreAllUsedLarge([&](std::size_t i) { return look.IsWriting(i); }));
+  scaler_.Add({.backlogged = backlogged_ || look.AreAllUsedLarge(is_unsent),
                .held = tick_.held(),
                .paced = limit > 0,
-               .lanes = LargeLanesUp(lanes),
+               .lanes = look.Count([&](std::size_t i) { return look.IsLarge(i); }),
                .delivered_bytes = sample.delivered_bytes,
                .resent_bytes = sample.resent_bytes,
                .round_trip = sample.round_trip,
@@ -215,13 +114,11 @@ PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<co
   if (!busy) return out;
   sample.given_bytes = given_bytes_;
   sample.backlogged = backlogged_;
-  sample.unsent = IsAnyUnsent(lanes, traffic);
+  sample.unsent = look.Count([&](std::size_t i) { return look.IsLarge(i) && is_unsent(i); }) > 0;
   sample.held = tick_.held_by_path;
   sample.held_by_uplink = tick_.held_by_uplink;
   sample.lanes_are_enough = scaler_.is_enough();
   if (tick_.was_backlogged || backlogged_ || sample.unsent) out.sample = sample;
-  stalls_.Add(samples, now);
-  replace(stalls_.TakeStalled(), "it moved next to nothing for a second");
   return out;
 }
 

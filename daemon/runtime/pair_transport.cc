@@ -23,7 +23,7 @@ void PairTransport::TakeLane(const std::shared_ptr<net::Lane>& lane, std::size_t
   lanes_[index] = lane;
   looks_.resize(lanes_.size());
   looks_[index] = {};
-  flow_.OnLaneOpened(index, lanes_.size());
+  flow_.lanes().OnOpened(index, lanes_.size());
 }
 
 void PairTransport::RetireLane(std::shared_ptr<net::Lane>& lane) {
@@ -71,7 +71,7 @@ void PairTransport::CloseLanes() {
 void PairTransport::ForgetLanes() {
   lanes_.clear();
   looks_.clear();
-  flow_.OnLanesClosed();
+  flow_.lanes().OnAllClosed();
 }
 
 std::size_t PairTransport::lanes_up() const {

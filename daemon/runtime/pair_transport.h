@@ -75,15 +75,16 @@ class PairTransport {
   // `send(lane)` sends an empty frame behind a lane's last segment. Returns whether there is to be another tick.
   template <typename Send>
   bool FollowTails(const Send& send) {
+    flow::LaneSet& tails = flow_.lanes();
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
       net::Lane* const lane = lanes_[i].get();
-      if (lane == nullptr) flow_.ForgetTail(i);
-      if (lane != nullptr && lane->idle() && flow_.TakeTailTurn(i) && flow_.OnTailLooked(i, lane->traffic())) {
+      if (lane == nullptr) tails.OnClosed(i);
+      if (lane != nullptr && lane->idle() && tails.TakeTailTurn(i) && tails.OnTailLooked(i, lane->traffic())) {
         looks_[i].moved = true;
         send(*lane);
       }
     }
-    return flow_.tail_pending();
+    return tails.tail_pending();
   }
   PairStatus status();
 

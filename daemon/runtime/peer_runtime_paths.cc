@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/flow/tail_probe.h"
+#include "daemon/flow/lane_set.h"
 #include "daemon/runtime/peer_runtime.h"
 #include "proto/mutation.h"
 

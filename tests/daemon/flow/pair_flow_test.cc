@@ -27,7 +27,7 @@ struct PairFlowTest : testing::Test {
   void Make(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
       lanes.all.push_back({.up = true, .every_size = i >= SmallLanes(count), .idle = true});
-      flow.OnLaneOpened(i, count);
+      flow.lanes().OnOpened(i, count);
     }
     traffic.assign(count, {.round_trip = kFar});
   }
@@ -207,7 +207,7 @@ TEST_F(PairFlowTest, PumpEndsWithTheRoundThatItsBudgetEndsInAndBothKindsHaveThei
   EXPECT_EQ(Pump(1000, 100, true), (std::map<std::size_t, std::size_t>{{0, 200}, {1, 200}, {2, 200}, {3, 800}}));
   EXPECT_TRUE(pumped.gave_far);
   EXPECT_TRUE(pumped.gave_large) << "however many small ones there are";
-  EXPECT_TRUE(flow.tail_pending());
+  EXPECT_TRUE(flow.lanes().tail_pending());
   now += milliseconds(1);
   EXPECT_EQ(Pump(1 << 20, 100).size(), 7U) << "each is busy then";
 }
@@ -217,7 +217,7 @@ TEST_F(PairFlowTest, WithinAHostAllLanesAreUsedAndNothingIsWatched) {
   Make(11);
   EXPECT_EQ(Pump(1 << 20, 100).size(), 11U);
   EXPECT_FALSE(pumped.gave_far);
-  EXPECT_FALSE(flow.tail_pending());
+  EXPECT_FALSE(flow.lanes().tail_pending());
   EXPECT_FALSE(flow.Look(lanes.all, now));
   EXPECT_FALSE(flow.TakeLanesWanted(now));
 }

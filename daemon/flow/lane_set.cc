@@ -1,0 +1,184 @@
+#include "daemon/flow/lane_set.h"
+
+namespace ringway::flow {
+namespace {
+
+// Retransmitted bytes by delivered ones, from which on large lanes take turns.
+constexpr double kLossyShare = 0.0005;
+constexpr double kLossWindowBytes = 8e6;
+
+constexpr Backoff::Bounds kReplacePause{.min = std::chrono::seconds(30), .max = std::chrono::minutes(5)};
+
+constexpr double kSlow = 0.25;
+constexpr Duration kRound = std::chrono::seconds(8);
+constexpr Duration kIdle = std::chrono::seconds(4);
+constexpr Duration kFresh = std::chrono::seconds(2);
+constexpr Backoff::Bounds kResetPause{.min = std::chrono::seconds(1), .max = std::chrono::seconds(30)};
+
+constexpr double kNewest = 0.2;  // weight of the newest sample in the EWMA
+constexpr Duration kWatchMin = std::chrono::seconds(1);
+constexpr Duration kGap = std::chrono::milliseconds(250);
+constexpr double kStalledShare = 1.0 / 16;
+constexpr double kNextToNothing = 1.0 / 256;  // of the best
+
+double Moved(const LaneTraffic& before, const LaneTraffic& now) {
+  return now.delivered_bytes > before.delivered_bytes
+             ? static_cast<double>(now.delivered_bytes - before.delivered_bytes)
+             : 0;
+}
+
+// On a short round trip a few packets are fast enough.
+bool IsUnhealthy(const LaneTraffic& lane) {
+  return lane.round_trip >= kFarRoundTrip && lane.window_bytes > 0 && 2 * lane.window_bytes < lane.fresh_window_bytes &&
+         !lane.in_use;
+}
+
+}  // namespace
+
+void LaneSet::Fit(std::size_t lanes) {
+  if (lanes == lanes_.size()) return;
+  lanes_.resize(lanes);
+  for (Lane& lane : lanes_) lane.share = 0;
+  watched_at_.reset();
+}
+
+void LaneSet::OnOpened(std::size_t lane, std::size_t lanes) {
+  Fit(lanes);
+  lanes_[lane].tail = {};
+}
+
+void LaneSet::OnClosed(std::size_t lane) {
+  if (lane < lanes_.size()) lanes_[lane].tail = {};
+}
+
+void LaneSet::OnAllClosed() {
+  for (Lane& lane : lanes_) lane.tail = {};
+}
+
+std::uint64_t LaneSet::OnTraffic(std::uint64_t delivered_bytes, std::uint64_t resent_bytes) {
+  const std::uint64_t delivered_before = std::exchange(loss_.delivered, delivered_bytes);
+  const std::uint64_t resent_before = std::exchange(loss_.resent, resent_bytes);
+  const std::uint64_t resent = resent_bytes > resent_before ? resent_bytes - resent_before : 0;
+  if (delivered_bytes < delivered_before || resent_bytes < resent_before) return resent;
+  loss_.recent += static_cast<double>(delivered_bytes - delivered_before);
+  loss_.recent_resent += static_cast<double>(resent);
+  if (loss_.recent < kLossWindowBytes) return resent;
+  loss_.is_high = loss_.recent_resent > kLossyShare * loss_.recent;
+  loss_.recent = loss_.recent_resent = 0;
+  return resent;
+}
+
+LaneSet::Remedies LaneSet::Judge(const LaneLook& look, double pace, bool busy, TimePoint now) {
+  Fit(look.size());
+  Remedies out;
+  if (const auto lane = FindUnhealthy(look, now)) {
+    out.replace.push_back({*lane, "congestion control holds it back, a fresh one will be faster"});
+  }
+  out.renew = FindSlow(look, pace, now);
+  if (const auto lane = busy ? FindStalled(look, now) : std::nullopt) {
+    out.replace.push_back({*lane, "it moved next to nothing for a second"});
+  }
+  return out;
+}
+
+std::optional<std::size_t> LaneSet::FindUnhealthy(const LaneLook& look, TimePoint now) {
+  for (std::size_t i = 0; i < SmallLanes(look.size()); ++i) {
+    if (!IsUnhealthy(look.traffic(i)) || !lanes_[i].replace_pause.IsOver(now)) continue;
+    lanes_[i].replace_pause.OnTry(kReplacePause, now);
+    return i;
+  }
+  return std::nullopt;
+}
+
+// ---- resets
+
+std::vector<std::size_t> LaneSet::FindSlow(const LaneLook& look, double pace, TimePoint now) {
+  std::vector<std::size_t> out;
+  bool one_sends = false;
+  for (std::size_t i = 0; i < look.size(); ++i) {
+    Lane& lane = lanes_[i];
+    if (!lane.reset_at) lane.reset_at = now;
+    const LaneTraffic& traffic = look.traffic(i);
+    const bool is_slow = look.IsUsedLarge(i) && traffic.rate > 0 && traffic.rate < kSlow * pace;
+    if (!is_slow || !lane.reset_pause.IsOver(now)) continue;
+    if (traffic.sending && std::exchange(one_sends, true)) continue;
+    lane.reset_pause.OnTry(kResetPause, now);
+    out.push_back(i);
+  }
+  if (pace > 0 && out.empty()) TakeTurn(look, now, out);
+  for (const std::size_t lane : out) lanes_[lane].reset_at = now;
+  return out;
+}
+
+void LaneSet::TakeTurn(const LaneLook& look, TimePoint now, std::vector<std::size_t>& out) {
+  std::optional<std::size_t> oldest;
+  int sending = 0;
+  for (std::size_t i = 0; i < look.size(); ++i) {
+    if (!look.IsUsedLarge(i)) continue;
+    sending += look.traffic(i).sending;
+    if (look.traffic(i).rate <= 0) continue;
+    if (!look.traffic(i).sending) {
+      if (now - *lanes_[i].reset_at >= kIdle) out.push_back(i);
+    } else if (!oldest || lanes_[i].reset_at < lanes_[*oldest].reset_at) {
+      oldest = i;
+    }
+  }
+  if (!oldest || now - *lanes_[*oldest].reset_at < kFresh || now - last_turn_ < kRound / sending) return;
+  last_turn_ = std::max(last_turn_, now - 2 * kRound / sending) + kRound / sending;  // ticks come late
+  out.push_back(*oldest);
+}
+
+std::vector<std::size_t> LaneSet::AfterRest(double pace, TimePoint now) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < lanes_.size() && pace > 0; ++i) {
+    if (!lanes_[i].reset_at || now - *lanes_[i].reset_at < kFresh) continue;
+    lanes_[i].reset_at = now;
+    out.push_back(i);
+  }
+  return out;
+}
+
+// ---- stalls
+
+void LaneSet::UpdateShares(const LaneLook& look) {
+  double total = 0;
+  for (std::size_t i = 0; i < look.size(); ++i) total += Moved(lanes_[i].last, look.traffic(i));
+  if (total <= 0) return;
+  const bool first = std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.share == 0; });
+  for (std::size_t i = 0; i < look.size(); ++i) {
+    Lane& lane = lanes_[i];
+    lane.share += (first ? 1 : kNewest) * (Moved(lane.last, look.traffic(i)) / total - lane.share);
+  }
+}
+
+std::optional<std::size_t> LaneSet::FindStalled(const LaneLook& look, TimePoint now) {
+  if (watched_at_) UpdateShares(look);
+  const bool gap = !watched_at_ || now - *watched_at_ > kGap;  // they may have been idle meanwhile
+  watched_at_ = now;
+  const std::size_t busy = look.Count([&](std::size_t i) { return look.IsBusy(i); });
+  std::optional<std::size_t> stalled;
+  for (std::size_t i = 0; i < look.size(); ++i) {
+    Lane& lane = lanes_[i];
+    const LaneTraffic& traffic = look.traffic(i);
+    const LaneTraffic last = std::exchange(lane.last, traffic);
+    if (gap || !look.IsBusy(i) || traffic.delivered_bytes < last.delivered_bytes) lane.window.Break();
+    if (!look.IsBusy(i)) continue;
+    const auto totals = lane.window.Extend(
+        now, {.delivered = Moved(last, traffic), .receiver_limited = traffic.receiver_limited - last.receiver_limited},
+        std::max(kWatchMin, 10 * traffic.round_trip));
+    if (!totals) continue;
+    lane.window.Break();
+    const double rate = totals->PerSecond(totals->sum.delivered);
+    best_ = std::max(best_, rate);
+    const bool holds_others_up = busy == 1 && look.size() > 1;
+    const bool others_move = lane.share * static_cast<double>(busy) < kStalledShare;
+    const bool next_to_nothing = rate < kNextToNothing * best_;
+    const bool held_up = 4 * totals->sum.receiver_limited > totals->lasted;
+    const bool is_stalled = rate < kStalledShare * best_ && (holds_others_up || others_move || next_to_nothing);
+    if (is_stalled && !held_up && !stalled) stalled = i;
+  }
+  if (stalled) best_ /= 2;
+  return stalled;
+}
+
+}  // namespace ringway::flow
