@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/flow/rate_limit.h"
+#include "daemon/flow/path_model.h"
 #include "proto/lane_roles.h"
 
 namespace ringway::flow {

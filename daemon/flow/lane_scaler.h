@@ -2,7 +2,7 @@
 //
 // Few lanes are used while few fill the path, for unpaced lanes overdrive it together. More are used where each is
 // window- or loss-limited, or where the pair is paced (token_bucket.h): then more do no harm, and one stalled lane
-// matters less. No lanes are added where unpaced lanes wait in a long queue (rate_limit.h): what they would gain there,
+// matters less. No lanes are added where unpaced lanes wait in a long queue (path_model.h): what they would gain there,
 // others would lose.
 //
 //   settled --rate is steady--> trial: half as many more (twice as many after one that gained 25%, or where over 0.5%
