@@ -175,7 +175,7 @@ void Prober::OnStop(PeerId from) {
 
 // ---------------------------------------------------------------------------------------------- as the prober
 
-const std::set<PeerId>& Prober::turn() const { return stopped_.empty() ? turn_ : kNobody; }
+const std::set<PeerId>& Prober::turn() const { return stopped_.empty() && !settled_ ? turn_ : kNobody; }
 
 std::uint32_t Prober::Take(PeerId other, std::uint32_t bytes_max) {
   RINGWAY_CHECK(turn().contains(other));
@@ -196,12 +196,12 @@ Prober::Ended Prober::Tick(TimePoint now, bool may_send) {
   const bool might = std::exchange(might_send_, may_send);
   paused_ = may_send ? Duration() : paused_ + since;
   Ended ended;
-  if (paused_ >= kPauseMax) {
+  if (!turn_.empty() && (settled_ || may_send) && Spend(since)) {
+    ended = Conclude(now);
+  } else if (paused_ >= kPauseMax) {
     for (const PeerId other : stopped_) book_->At(targets_.at(other).host).PutOff(now);
     EndTurn();
-  } else if (!turn_.empty()) {
-    if (may_send && Spend(since)) ended = Conclude(now);
-  } else if (together_ && now >= kept_until_) {
+  } else if (turn_.empty() && together_ && now >= kept_until_) {
     EndGathering(now);
   }
   // Probing starts only after two ticks in which it was allowed, so not in every short pause between operations.

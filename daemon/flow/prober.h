@@ -85,7 +85,7 @@ class Prober {
   // Returns the payload bytes of the next frame to `other`, at most `bytes_max`, and counts them as sent; 0: no more.
   // REQUIRES: turn() contains `other`.
   std::uint32_t Take(PeerId other, std::uint32_t bytes_max);
-  // The turn has measured enough: it ends with the next tick.
+  // The turn has measured enough: nothing more is sent, and it ends with the next tick.
   void Settle() { settled_ = true; }
 
   // `may_send`: whether probes are allowed now.

@@ -344,6 +344,7 @@ TEST_F(ProberTest, AProbeThatSettlesEndsAtTheNextTickAndIsTheLastForLong) {
   BeginA(1000);
   EXPECT_EQ(prober_.Take(kA, 400), 400u);
   prober_.Settle();
+  EXPECT_EQ(prober_.turn(), kNoPeer) << "nothing more is to be sent";
   now_ += milliseconds(100);
   const Prober::Ended ended = prober_.Tick(now_, true);
   prober_.Learn(kA, 5e6);
@@ -353,6 +354,18 @@ TEST_F(ProberTest, AProbeThatSettlesEndsAtTheNextTickAndIsTheLastForLong) {
   (void)Said();
   for (int tick = 0; tick < 1000; ++tick) (void)Tick();
   EXPECT_TRUE(Said().empty());
+}
+
+TEST_F(ProberTest, AProbeThatHasSettledIsOverWhateverBeginsThen) {
+  Want(kB, 1000);
+  BeginA(1000);
+  EXPECT_EQ(prober_.Take(kA, 400), 400u);
+  prober_.Settle();
+  On(kA, Step::kStop);
+  EXPECT_EQ(Tick(false), (std::set{kA}));
+  EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}}));
+  On(kB, Step::kGrant);
+  EXPECT_EQ(prober_.turn(), (std::set{kB})) << "the next one is sent to";
 }
 
 TEST_F(ProberTest, AHostThatHasWorkIsNotSentToUntilItGrantsAgain) {
