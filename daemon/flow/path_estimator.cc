@@ -148,12 +148,24 @@ void PathEstimator::OnProbed(const std::set<PeerId>& others) {
   }
 }
 
+double PathEstimator::BestBeside(PeerId other) const {
+  double best = 0;
+  for (const auto& [peer, path] : paths_) {
+    if (peer != other) best = std::max(best, path.estimate.rate);
+  }
+  return best;
+}
+
 bool PathEstimator::IsFlat(const std::set<PeerId>& probed) const {
-  constexpr int kFlat = 3;
+  constexpr int kFlat = 2;
+  constexpr double kNearlyBest = 0.9;
   if (probed.size() > 1) return sharers_ == probed && uplink_window_.flat() >= kFlat;
   return std::all_of(probed.begin(), probed.end(), [&](PeerId other) {
     const auto found = paths_.find(other);
-    return found != paths_.end() && found->second.window.flat() >= kFlat;
+    if (found == paths_.end()) return false;
+    const RateWindow& window = found->second.window;
+    const double best = BestBeside(other);
+    return window.flat() >= (best > 0 && window.best() >= kNearlyBest * best ? 1 : kFlat);
   });
 }
 

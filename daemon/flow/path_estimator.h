@@ -81,7 +81,8 @@ class PathEstimator {
   // A probe has ended. Where there is no estimate yet, the best lower bound becomes it: the path's after a probe of one
   // pair, the uplink's after a probe of several.
   void OnProbed(const std::set<PeerId>& others);
-  // Returns whether the rate of these, which have been sent to alone since their probe began, rises no more.
+  // Returns whether the rate of these, which have been sent to alone since their probe began, rises no more: for two
+  // windows, or for one where a path is as fast as the best of the others, so that a plan has no cause to avoid it.
   bool IsFlat(const std::set<PeerId>& probed) const;
   // A probe of these begins: what it shows counts as much as all that was measured before.
   void OnProbeBegins(const std::set<PeerId>& others);
@@ -127,6 +128,8 @@ class PathEstimator {
   bool TakeIn(Path& path, const PathSample& sample, TimePoint now);
   void MeasurePath(Path& path, bool alone, TimePoint now);
   void MeasureUplink(const std::set<PeerId>& backlogged, TimePoint now);
+  // Returns the highest estimate of the other paths; 0: none.
+  double BestBeside(PeerId other) const;
 
   std::map<PeerId, Path> paths_;
   Estimate uplink_;

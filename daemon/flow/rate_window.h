@@ -80,6 +80,8 @@ class RateWindow {
   std::optional<Measurement> Break(TimePoint now, std::uint64_t bytes);
   // Windows since Begin without one that was over a tenth faster than all before it.
   int flat() const { return flat_; }
+  // The fastest of them, in bytes per second, but for growth of less than a tenth; 0: none.
+  double best() const { return best_; }
 
  private:
   // Returns the rate of the window if it has lasted for `length`.

@@ -167,7 +167,7 @@ TEST_F(PathEstimatorTest, AProbeOfSeveralShowsAnUplinkThatIsNotTheLimit) {
   EXPECT_NEAR(Last(meter_.TakeReports(now_), std::nullopt), 20e6, 1e5);
 }
 
-TEST_F(PathEstimatorTest, ARateThatRisesNoMoreForThreeWindowsIsFlat) {
+TEST_F(PathEstimatorTest, ARateThatRisesNoMoreForTwoWindowsIsFlat) {
   int windows = 0;
   for (double rate = 1e6; rate < 20e6; rate *= 1.2) {
     Run({{kA, rate}}, 4);
@@ -175,7 +175,9 @@ TEST_F(PathEstimatorTest, ARateThatRisesNoMoreForThreeWindowsIsFlat) {
     ++windows;
   }
   ASSERT_GT(windows, 10);
-  Run({{kA, 20e6}}, 40);
+  Run({{kA, 20e6}}, 3);
+  EXPECT_FALSE(meter_.IsFlat({kA}));
+  Run({{kA, 20e6}}, 6);
   EXPECT_TRUE(meter_.IsFlat({kA}));
   EXPECT_FALSE(meter_.IsFlat({kA, kB}));
   EXPECT_FALSE(meter_.IsFlat({kB}));
@@ -183,6 +185,22 @@ TEST_F(PathEstimatorTest, ARateThatRisesNoMoreForThreeWindowsIsFlat) {
   EXPECT_FALSE(meter_.IsFlat({kA})) << "a rest begins anew";
   Run({{kA, 10e6}, {kB, 10e6}}, 40);
   EXPECT_TRUE(meter_.IsFlat({kA, kB}));
+}
+
+TEST_F(PathEstimatorTest, OneWindowIsEnoughForAPathAsFastAsTheBest) {
+  const PeerId slow(3);
+  Run({{kA, 20e6}}, 20);
+  EXPECT_TRUE(meter_.IsFlat({kA}));
+  Run({{kA, 0, false}}, 1);
+  Run({{kB, 19e6}}, 4);
+  EXPECT_FALSE(meter_.IsFlat({kB})) << "it may still grow";
+  Run({{kB, 19e6}}, 3);
+  EXPECT_TRUE(meter_.IsFlat({kB}));
+  Run({{kB, 0, false}}, 1);
+  Run({{slow, 15e6}}, 7);
+  EXPECT_FALSE(meter_.IsFlat({slow})) << "a plan would avoid it";
+  Run({{slow, 15e6}}, 3);
+  EXPECT_TRUE(meter_.IsFlat({slow}));
 }
 
 TEST_F(PathEstimatorTest, AProbeCountsAsMuchAsAllThatWasMeasuredBefore) {
