@@ -19,16 +19,19 @@ void ProbeBook::Learn(const std::string& host, double rate) {
   for (const auto& [name, known] : hosts_) best_rate_ = std::max(best_rate_, known.rate_);
 }
 
+bool ProbeBook::IsSlow(const Host& host) const { return host.rate_ == 0 || host.rate_ < kSlowShare * best_rate_; }
+
 bool ProbeBook::IsDoubtful(const std::string& host) {
   const Host& known = At(host);
-  return known.probes < 2 && (known.probes == 0 || known.rate_ == 0 || known.rate_ < kDoubtfulShare * best_rate_);
+  return known.probes == 0 || (known.probes < 2 && IsSlow(known));
 }
 
 bool ProbeBook::IsDue(const std::string& host, TimePoint now) {
   const Host& known = At(host);
   if (now < known.not_before) return false;
   if (known.probes == 0 || known.rerouted) return true;
-  return now - known.probed_at >= (IsDoubtful(host) ? kBetween : known.again_after);
+  const Duration settled = IsSlow(known) ? known.again_after : kAgainMax;
+  return now - known.probed_at >= (IsDoubtful(host) ? kBetween : settled);
 }
 
 ProbeBook::Host& ProbeBook::At(const std::string& host) {

@@ -72,6 +72,8 @@ class ProbeBook {
   // Never probed, or once without a rate, or with one well below the best: a plan would avoid the path, so it is probed
   // a second time, for the host of a trainer that joins is busy.
   bool IsDoubtful(const std::string& host);
+  // Slow paths are looked at again after pauses from kAgainMin to kAgainMax, so that a recovered one shows. The others
+  // after kAgainMax: a plan uses them, so operations show what they carry.
   bool IsDue(const std::string& host, TimePoint now);
 
   // Returns how many bytes may be sent to it now.
@@ -89,8 +91,11 @@ class ProbeBook {
   bool IsQuiet(TimePoint now) const { return !worked_at_ || now - *worked_at_ >= kQuiet; }
 
  private:
-  static constexpr double kDoubtfulShare = 0.8;
+  static constexpr double kSlowShare = 0.8;
   static constexpr Duration kQuiet = std::chrono::milliseconds(150);
+
+  // No rate is known, or one well below the best.
+  bool IsSlow(const Host& host) const;
 
   double half_day_bytes_;
   std::map<std::string, Host> hosts_;

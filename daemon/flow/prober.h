@@ -9,8 +9,8 @@
 //     +-- not allowed for a second, for one of the hosts has work (stop, until it grants again): release
 //
 //   probed       when
-//   each host    at once; 15 s later if that is in doubt; when its route has changed; after 30 min, 1 h .. 8 h, so that
-//                a recovered path shows
+//   each host    at once; 15 s later if that is in doubt; when its route has changed; every 8 h. A slow path also after
+//                30 min, 1 h, 2 h and 4 h, so that a recovered one shows
 //   all at once  when none is due any more, and again when there are twice as many; shows the uplink, which may carry
 //                more than any one path
 //

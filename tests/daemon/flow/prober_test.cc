@@ -91,6 +91,16 @@ TEST_F(AgainTest, APathIsLookedAtAgainAfterPausesThatGrow) {
   }
 }
 
+TEST_F(AgainTest, APathThatIsNotSlowIsLookedAtAgainAfterTheLongestPause) {
+  book_->Learn("hostB", 5e6);
+  prober_.Learn(kA, 4.5e6);
+  EXPECT_NEAR(TicksUntilAsked(), 8 * 60 * 600, 2);
+  On(kA, Step::kGrant);
+  Probe();
+  book_->Learn("hostB", 9e6);
+  EXPECT_NEAR(TicksUntilAsked(), 60 * 600, 2) << "it has become slow beside the best";
+}
+
 TEST_F(AgainTest, ANewRouteIsProbedAtOnce) {
   prober_.Again(kB);  // nobody knows it
   prober_.Again(kA);
