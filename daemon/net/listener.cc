@@ -112,6 +112,7 @@ std::unique_ptr<Stream> Listener::TakeKept(const std::string& daemon, LaneId lan
     HalfOpen& one = *newest->second;
     if (one.lane != lane || one.source() != daemon || !one.socket().open()) continue;
     std::unique_ptr<Stream> stream = one.socket().Release();
+    stream->path().Renew();
     Drop(newest->first);
     return stream;
   }
@@ -154,6 +155,7 @@ Status Listener::OnHello(std::uint64_t id, std::span<const std::byte> frame) {
   LinkTuning tuning = options_.tuning;
   tuning.lanes = offer.hello.control() ? 1 : SharersOf(offer.hello.lane(), offer.hello.lanes());
   offer.stream->path().Tune(tuning);
+  if (is_kept) offer.stream->path().Renew();
   on_offer_(std::move(offer));
   return Status::Ok();
 }

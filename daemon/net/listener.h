@@ -15,6 +15,8 @@
 //        --TakeKept--> the Dialer sends one (where both do at once, both fall back to fresh connections) --likewise
 //        --closed, anything else, kKeep, more than kept_max--> closed
 //
+// Whichever end uses it resets its congestion control first, for bbr would stop to measure the path anew after a rest.
+//
 // The owner sends the LinkReply of an offered connection. Threads: one (control thread). The owner's callback
 // lives as long as the Listener.
 #pragma once

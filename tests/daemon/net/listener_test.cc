@@ -211,6 +211,22 @@ TEST_F(KeptTest, HelloOfTheOtherEndIsOfferedAsThatOfAFreshConnection) {
   EXPECT_EQ(listener_->TakeKept("a", LaneId(4)), nullptr);
 }
 
+// What it had seen of its path is of before the rest, after which bbr would stop to measure it anew.
+TEST_F(KeptTest, CongestionControlOfOneThatIsUsedAgainIsReset) {
+  Start({});
+  MemoryPair taken;
+  MemoryPair offered;
+  listener_->Keep({.daemon = "a", .lane = LaneId(1), .stream = std::move(taken.a)});
+  listener_->Keep({.daemon = "a", .lane = LaneId(2), .stream = std::move(offered.a)});
+  Settle();
+  EXPECT_EQ(taken.a_to_b->renewals(), 0);
+  EXPECT_NE(listener_->TakeKept("a", LaneId(1)), nullptr);
+  EXPECT_EQ(taken.a_to_b->renewals(), 1);
+  Write(*offered.b, FrameOf(Hello()));
+  ASSERT_TRUE(RunUntil([&] { return offers_.size() == 1; }));
+  EXPECT_EQ(offered.a_to_b->renewals(), 1);
+}
+
 TEST_F(KeptTest, ClosedAndBabblingOnesAreNotGiven) {
   Start({});
   (void)Keep("a", 1);

@@ -138,6 +138,9 @@ class Pipe {
   // Bytes per second that its writer's kernel would be limited to; 0: no limit.
   double pace() const { return pace_; }
   void SetPace(double bytes_per_second) { pace_ = bytes_per_second; }
+  // How often its writer's congestion control was reset.
+  int renewals() const { return renewals_; }
+  void Renew() { ++renewals_; }
   std::size_t read_bytes() {
     const std::scoped_lock lock(mutex_);
     return read_;
@@ -183,6 +186,7 @@ class Pipe {
   std::string bytes_;
   std::atomic<std::size_t> looks_ = 0;
   std::atomic<double> pace_ = 0;
+  std::atomic<int> renewals_ = 0;
   std::size_t written_ = 0;
   std::size_t read_ = 0;
   bool closed_ = false;
@@ -208,7 +212,7 @@ class Path final : public StreamPath {
   Duration RoundTrip() const override { return ends_.in->delay() + ends_.out->delay(); }
   void Tune(LinkTuning) override {}
   void SetPace(double bytes_per_second) override { ends_.out->SetPace(bytes_per_second); }
-  void Renew() override {}
+  void Renew() override { ends_.out->Renew(); }
   void Shutdown() override {
     ends_.in->Close();
     ends_.out->Close();
