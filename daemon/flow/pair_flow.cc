@@ -44,49 +44,57 @@ PathSample SampleOf(PeerId other, std::span<const LaneState> lanes, std::span<co
   return sample;
 }
 
-// ---- segments
+// ---- pacing
 
-Duration PairFlow::WaitForLarge(TimePoint now) {
+Duration Pacer::Wait(TimePoint now) {
   const Duration for_path = bucket_.Wait(now);
+  const Duration for_uplink = for_path > Duration() ? Duration() : host_->Wait(path_, now);
   held_.Add(for_path, now);
-  if (for_path > Duration()) {
-    held_by_uplink_.Add({}, now);
-    return for_path;
-  }
-  const Duration for_uplink = host_->Wait(path_, now);
   held_by_uplink_.Add(for_uplink, now);
-  return for_uplink;
+  return std::max(for_path, for_uplink);
 }
 
-void PairFlow::OnGiven(std::size_t lane, bool every_size, std::size_t bytes, TimePoint now) {
-  given_bytes_ += bytes;
+void Pacer::OnSent(std::size_t bytes, bool bypasses, TimePoint now) {
+  sent_bytes_ += bytes;
   bucket_.OnSent(static_cast<double>(bytes));
-  if (!within_host_) host_->OnSent(path_, static_cast<double>(bytes), !every_size, now);
-  if (every_size && now - std::exchange(large_lane_at_, now) > kRest) resumed_after_rest_ = true;
+  host_->OnSent(path_, static_cast<double>(bytes), bypasses, now);
   if (bytes > kSmallLanePayloadBytes + kSegmentHeaderBytes) host_->OnLargeSegment(path_.self, now);
-  lanes_.OnSegment(lane);
 }
 
-void PairFlow::ChargeResent(double bytes) {
+void Pacer::OnResent(double bytes) {
   if (bytes <= 0) return;
   bucket_.OnResent(bytes);
-  if (!within_host_) host_->OnResent(path_, bytes);
+  host_->OnResent(path_, bytes);
+}
+
+Pacer::Held Pacer::TakeHeld(TimePoint now) {
+  return {.by_path = held_.TakeHeld(now), .by_uplink = held_by_uplink_.TakeHeld(now)};
+}
+
+double Pacer::BurstLimit(bool every_size) const {
+  const double burst = kBurst * limit();
+  return burst > 0 && !every_size ? std::max(burst, kSmallBurstMin) : burst;
+}
+
+// ---- segments
+
+void PairFlow::OnGiven(std::size_t lane, bool every_size, std::size_t bytes, TimePoint now) {
+  pacer_.OnSent(bytes, !every_size, now);
+  if (every_size && now - std::exchange(large_lane_at_, now) > kRest) resumed_after_rest_ = true;
+  lanes_.OnSegment(lane);
 }
 
 std::vector<std::size_t> PairFlow::TakeRestarts(TimePoint now) {
   if (!std::exchange(resumed_after_rest_, false)) return {};
-  return lanes_.AfterRest(rate_limit(), now);
+  return lanes_.AfterRest(pacer_.limit(), now);
 }
 
 // ---- ticks
 
 bool PairFlow::Look(std::span<const LaneState> lanes, TimePoint now) {
   if (within_host_) return false;
-  tick_ = {.was_backlogged = std::exchange(backlogged_, false),
-           .held_by_path = held_.TakeHeld(now),
-           .held_by_uplink = held_by_uplink_.TakeHeld(now),
-           .may_be_busy = false};
-  tick_.may_be_busy = tick_.was_backlogged || tick_.held() ||
+  tick_ = {.was_backlogged = std::exchange(backlogged_, false), .held = pacer_.TakeHeld(now), .may_be_busy = false};
+  tick_.may_be_busy = tick_.was_backlogged || tick_.held.any() ||
                       std::any_of(lanes.begin(), lanes.end(), [](const auto& lane) { return lane.up && !lane.idle; });
   return std::exchange(carried_, false) || tick_.may_be_busy;
 }
@@ -95,15 +103,15 @@ PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<co
                                   TimePoint now) {
   const LaneLook look(lanes, traffic, large_lanes(lanes.size()));
   const auto is_unsent = [&](std::size_t i) { return traffic[i].unsent; };
-  PathSample sample = SampleOf(path_.other, lanes, traffic);
-  ChargeResent(static_cast<double>(lanes_.OnTraffic(sample.delivered_bytes, sample.resent_bytes)));
+  PathSample sample = SampleOf(other_, lanes, traffic);
+  pacer_.OnResent(static_cast<double>(lanes_.OnTraffic(sample.delivered_bytes, sample.resent_bytes)));
   const bool busy = tick_.may_be_busy || look.Count([&](std::size_t i) { return look.IsBusy(i); }) > 0;
   carried_ = std::any_of(traffic.begin(), traffic.end(), [](const LaneTraffic& lane) { return lane.in_use; });
-  const double limit = rate_limit();
+  const double limit = pacer_.limit();
   Verdict out{lanes_.Judge(look, limit, busy, now), {}};
-  backlogged_ = waits && (tick_.held() || look.AreAllUsedLarge([&](std::size_t i) { return look.IsWriting(i); }));
+  backlogged_ = waits && (tick_.held.any() || look.AreAllUsedLarge([&](std::size_t i) { return look.IsWriting(i); }));
   scaler_.Add({.backlogged = backlogged_ || look.AreAllUsedLarge(is_unsent),
-               .held = tick_.held(),
+               .held = tick_.held.any(),
                .paced = limit > 0,
                .lanes = look.Count([&](std::size_t i) { return look.IsLarge(i); }),
                .delivered_bytes = sample.delivered_bytes,
@@ -112,11 +120,11 @@ PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<co
                .queueing = sample.queueing},
               now);
   if (!busy) return out;
-  sample.given_bytes = given_bytes_;
+  sample.given_bytes = pacer_.sent_bytes();
   sample.backlogged = backlogged_;
   sample.unsent = look.Count([&](std::size_t i) { return look.IsLarge(i) && is_unsent(i); }) > 0;
-  sample.held = tick_.held_by_path;
-  sample.held_by_uplink = tick_.held_by_uplink;
+  sample.held = tick_.held.by_path;
+  sample.held_by_uplink = tick_.held.by_uplink;
   sample.lanes_are_enough = scaler_.is_enough();
   if (tick_.was_backlogged || backlogged_ || sample.unsent) out.sample = sample;
   return out;
@@ -126,11 +134,6 @@ std::optional<std::size_t> PairFlow::TakeLanesWanted(TimePoint now) {
   const std::size_t wanted = std::max<std::size_t>(kLanesRemote, SmallLanes(kLanesRemote) + scaler_.wanted(now));
   if (within_host_ || std::exchange(lanes_wanted_, wanted) == wanted) return std::nullopt;
   return wanted;
-}
-
-double PairFlow::BurstLimit(bool every_size) const {
-  const double burst = kBurst * rate_limit();
-  return burst > 0 && !every_size ? std::max(burst, kSmallBurstMin) : burst;
 }
 
 }  // namespace ringway::flow

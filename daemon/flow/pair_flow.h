@@ -2,10 +2,10 @@
 // pairs of a host share a HostFlow. Pure: samples and events go in, decisions come out.
 //
 //   tick:     Look --> (read traffic of all lanes) --> Judge --> verdict   ... of all pairs, then
-//             HostFlow::Decide --> Keep
+//             HostFlow::Decide --> Pacer::Adopt
 //   segments: Pump --> give(lane) ... until the budget is spent, no lane takes more, or the pair has to wait
 //
-// Small-lane traffic bypasses the token bucket but is charged to it. While no path of this peer carries large segments,
+// While no path of this peer carries large segments,
 // there is nothing to overtake: small segments then prefer the large lanes, which have room for all of them at once and
 // a congestion window that fits the path; all of them are paced then. A pair within one host has no path: nothing is
 // paced or judged, and all lanes are used.
@@ -35,14 +35,54 @@ namespace ringway::flow {
 // Returns the sum over all lanes of a pair, at one moment.
 PathSample SampleOf(PeerId other, std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic);
 
+// What a pair may send, and when: by the rate of its path, and by that of the uplink, which the pairs of a host share.
+// Small-lane traffic waits for neither but is charged to both; so are TCP's retransmissions.
+class Pacer {
+ public:
+  // `host`: outlives this.
+  Pacer(HostFlow* host, PathKey path) : host_(host), path_(path) {}
+
+  // Returns how long the next large segment has to wait; 0 if it may be sent.
+  Duration Wait(TimePoint now);
+  // `bypasses`: it was given to a small lane.
+  void OnSent(std::size_t bytes, bool bypasses, TimePoint now);
+  void OnResent(double bytes);
+  std::uint64_t sent_bytes() const { return sent_bytes_; }
+  // Which rate segments waited for over half of the time since the last call.
+  struct Held {
+    bool by_path = false;
+    bool by_uplink = false;
+    bool any() const { return by_path || by_uplink; }
+  };
+  Held TakeHeld(TimePoint now);
+
+  // Adopts the path's rate after HostFlow::Decide.
+  void Adopt() { bucket_.SetRate(host_->rate(path_)); }
+  // The pair's limit in bytes per second, or the uplink's where the path has none; 0: unlimited.
+  double limit() const { return host_->limit(path_); }
+  // Bytes per second for one lane's own pacing (SO_MAX_PACING_RATE): somewhat above the limit; 0: unlimited.
+  double BurstLimit(bool every_size) const;
+  // Returns whether the path is far, and none of its peer's carries large segments.
+  bool IsQuiet(TimePoint now) const { return host_->IsQuiet(path_.self, now) && !host_->IsNearby(path_); }
+
+ private:
+  HostFlow* host_;
+  PathKey path_;
+  TokenBucket bucket_;
+  WaitMeter held_;  // by bucket_
+  WaitMeter held_by_uplink_;
+  std::uint64_t sent_bytes_ = 0;
+};
+
 class PairFlow {
  public:
   // `host`: outlives this.
-  PairFlow(HostFlow* host, PathKey path) : host_(host), path_(path) {}
+  PairFlow(HostFlow* host, PathKey path) : other_(path.other), pacer_(host, path) {}
 
   void SetWithinHost(bool within) { within_host_ = within; }
   bool within_host() const { return within_host_; }
   LaneSet& lanes() { return lanes_; }
+  Pacer& pacer() { return pacer_; }
   // Lanes that carry large segments, at most.
   std::size_t large_lanes(std::size_t lanes) const { return within_host_ ? lanes : scaler_.used(); }
 
@@ -68,49 +108,34 @@ class PairFlow {
   Verdict Judge(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic, bool waits, TimePoint now);
   // Number of lanes wanted, small ones included; nothing if it is unchanged.
   std::optional<std::size_t> TakeLanesWanted(TimePoint now);
-  // Adopts the rate after HostFlow::Decide.
-  void Keep() { bucket_.SetRate(host_->rate(path_)); }
-  // The pair's limit in bytes per second, or the uplink's where the path has none; 0: unlimited.
-  double rate_limit() const { return host_->limit(path_); }
-  // Bytes per second for one lane's own pacing (SO_MAX_PACING_RATE): somewhat above the pair's limit; 0: unlimited.
-  double BurstLimit(bool every_size) const;
 
  private:
-  Duration WaitForLarge(TimePoint now);
-  // Retransmissions take the path's rate, too.
-  void ChargeResent(double bytes);
   void OnGiven(std::size_t lane, bool every_size, std::size_t bytes, TimePoint now);
 
-  HostFlow* host_;
-  PathKey path_;
+  PeerId other_;
   bool within_host_ = false;
   LaneSet lanes_;
   LaneScaler scaler_;
-  TokenBucket bucket_;
-  WaitMeter held_;  // by bucket_
-  WaitMeter held_by_uplink_;
+  Pacer pacer_;
   std::size_t lanes_wanted_ = kLanesRemote;
   TimePoint large_lane_at_{};  // when a large lane was last given a segment
   bool resumed_after_rest_ = false;
   bool backlogged_ = false;  // at the last tick
   bool carried_ = false;     // anything since then
-  std::uint64_t given_bytes_ = 0;
   struct {
     bool was_backlogged = false;
-    bool held_by_path = false;
-    bool held_by_uplink = false;
+    Pacer::Held held;
     bool may_be_busy = false;
-    bool held() const { return held_by_path || held_by_uplink; }
   } tick_;  // from Look to Judge
 };
 
 template <typename Lanes, typename Give>
 PairFlow::Pumped PairFlow::Pump(const Lanes& lanes, std::size_t& bytes_left, TimePoint now, const Give& give) {
   Pumped out;
-  const bool quiet = host_->IsQuiet(path_.self, now) && !host_->IsNearby(path_);
+  const bool quiet = pacer_.IsQuiet(now);
   // Returns whether the lane got a segment; if not, there is none for lanes of its kind, or it has to wait.
   const auto offer = [&](std::size_t i, bool every_size) {
-    if (!within_host_ && every_size) out.wait = WaitForLarge(now);
+    if (!within_host_ && every_size) out.wait = pacer_.Wait(now);
     if (out.wait > Duration() && (every_size || quiet)) return false;
     const std::size_t bytes = give(i);
     if (bytes == 0) return false;

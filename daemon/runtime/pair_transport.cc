@@ -122,9 +122,9 @@ flow::PairFlow::Verdict PairTransport::Sample(bool waits, TimePoint now) {
 
 void PairTransport::Keep() {
   if (flow_.within_host()) return;
-  flow_.Keep();
+  flow_.pacer().Adopt();
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
-    if (lanes_[i] != nullptr) lanes_[i]->Pace(flow_.BurstLimit(state(i).every_size));
+    if (lanes_[i] != nullptr) lanes_[i]->Pace(flow_.pacer().BurstLimit(state(i).every_size));
   }
 }
 
@@ -133,7 +133,7 @@ PairStatus PairTransport::status() {
   const flow::PathSample path = flow::SampleOf(other_, States(), traffic);
   PairStatus status{.other = other_, .lanes_up = path.lanes, .round_trip = path.round_trip};
   flow::ForEachUsed(*this, flow_.large_lanes(lanes_.size()), [&](std::size_t) { ++status.lanes_used; });
-  status.rate_limit = flow_.rate_limit();
+  status.rate_limit = flow_.pacer().limit();
   for (const LaneTraffic& lane : traffic) status.retransmits += lane.retransmits;
   return status;
 }

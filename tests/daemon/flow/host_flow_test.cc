@@ -127,7 +127,7 @@ class HostFlowTest : public testing::Test {
       total.lost += lost;
     }
     pacer_.Decide(now_);
-    for (Sender& sender : senders_) sender.flow->Keep();
+    for (Sender& sender : senders_) sender.flow->pacer().Adopt();
   }
 
   void Sample(Sender& sender) {

@@ -75,7 +75,7 @@ struct PairFlowTest : testing::Test {
       traffic[3].queueing = milliseconds(50);
       if (const auto sample = Judge(true).sample) host.Add(kPath.self, *sample);
       host.Decide(now);
-      flow.Keep();
+      flow.pacer().Adopt();
     }
     ASSERT_GT(host.limit(kPath), 0);
   }
@@ -279,10 +279,10 @@ TEST_F(PairFlowTest, SmallLanesAloneAreReplacedForTheirWindowWhereThePathIsFar) 
 
 TEST_F(PairFlowTest, EachLaneMaySendABitMoreThanAllTogetherAndSmallOnesEnoughForAnOperation) {
   Make(11);
-  EXPECT_EQ(flow.BurstLimit(true), 0);
+  EXPECT_EQ(flow.pacer().BurstLimit(true), 0);
   PaceIt();
-  EXPECT_DOUBLE_EQ(flow.BurstLimit(true), 1.5 * host.limit(kPath));
-  EXPECT_EQ(flow.BurstLimit(false), 1e6);
+  EXPECT_DOUBLE_EQ(flow.pacer().BurstLimit(true), 1.5 * host.limit(kPath));
+  EXPECT_EQ(flow.pacer().BurstLimit(false), 1e6);
   for (LaneState& lane : lanes.all) lane.idle = true;
   const auto got = Pump(1 << 20, 60'000);
   EXPECT_GT(pumped.wait, Duration()) << "large ones wait for the pace";
