@@ -55,12 +55,12 @@ void LaneSet::OnAllClosed() {
   for (Lane& lane : lanes_) lane.tail = {};
 }
 
-std::uint64_t LaneSet::OnTraffic(std::uint64_t delivered_bytes, std::uint64_t resent_bytes) {
-  const std::uint64_t delivered_before = std::exchange(loss_.delivered, delivered_bytes);
-  const std::uint64_t resent_before = std::exchange(loss_.resent, resent_bytes);
-  const std::uint64_t resent = resent_bytes > resent_before ? resent_bytes - resent_before : 0;
-  if (delivered_bytes < delivered_before || resent_bytes < resent_before) return resent;
-  loss_.recent += static_cast<double>(delivered_bytes - delivered_before);
+std::uint64_t LaneSet::TakeResent(const PathSample& totals) {
+  const std::uint64_t delivered_before = std::exchange(loss_.delivered, totals.delivered_bytes);
+  const std::uint64_t resent_before = std::exchange(loss_.resent, totals.resent_bytes);
+  const std::uint64_t resent = totals.resent_bytes > resent_before ? totals.resent_bytes - resent_before : 0;
+  if (totals.delivered_bytes < delivered_before || totals.resent_bytes < resent_before) return resent;
+  loss_.recent += static_cast<double>(totals.delivered_bytes - delivered_before);
   loss_.recent_resent += static_cast<double>(resent);
   if (loss_.recent < kLossWindowBytes) return resent;
   loss_.is_high = loss_.recent_resent > kLossyShare * loss_.recent;
@@ -68,17 +68,34 @@ std::uint64_t LaneSet::OnTraffic(std::uint64_t delivered_bytes, std::uint64_t re
   return resent;
 }
 
-LaneSet::Remedies LaneSet::Judge(const LaneLook& look, double pace, bool busy, TimePoint now) {
+LaneSet::Remedies LaneSet::Judge(const LaneLook& look, const PathSample& totals, const Demand& demand, TimePoint now) {
   Fit(look.size());
   Remedies out;
+  out.resent_bytes = TakeResent(totals);
   if (const auto lane = FindUnhealthy(look, now)) {
     out.replace.push_back({*lane, "congestion control holds it back, a fresh one will be faster"});
   }
-  out.renew = FindSlow(look, pace, now);
-  if (const auto lane = busy ? FindStalled(look, now) : std::nullopt) {
+  out.renew = FindSlow(look, demand.pace, now);
+  if (const auto lane = demand.busy ? FindStalled(look, now) : std::nullopt) {
     out.replace.push_back({*lane, "it moved next to nothing for a second"});
   }
+  scaler_.Add(
+      {.backlogged = demand.backlogged || look.AreAllUsedLarge([&](std::size_t i) { return look.traffic(i).unsent; }),
+       .held = demand.held,
+       .paced = demand.pace > 0,
+       .lanes = look.Count([&](std::size_t i) { return look.IsLarge(i); }),
+       .delivered_bytes = totals.delivered_bytes,
+       .resent_bytes = totals.resent_bytes,
+       .round_trip = totals.round_trip,
+       .queueing = totals.queueing},
+      now);
   return out;
+}
+
+std::optional<std::size_t> LaneSet::TakeWanted(TimePoint now) {
+  const std::size_t wanted = std::max<std::size_t>(kLanesRemote, SmallLanes(kLanesRemote) + scaler_.wanted(now));
+  if (std::exchange(wanted_, wanted) == wanted) return std::nullopt;
+  return wanted;
 }
 
 std::optional<std::size_t> LaneSet::FindUnhealthy(const LaneLook& look, TimePoint now) {

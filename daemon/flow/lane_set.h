@@ -1,5 +1,5 @@
 // Lanes of one pair: which one gets the next segment, which are replaced by fresh connections or reset their congestion
-// control, and which send a tail probe. lane_scaler.h decides how many are used. Pure.
+// control, which send a tail probe, and how many are used and wanted (lane_scaler.h). Pure.
 //
 // Turns. Small lanes take turns, so that loss recovery on one does not delay the next operation. Large lanes are filled
 // in order: the next segment goes to the first one that has room. Only a lane that its window limits gets a larger one;
@@ -36,6 +36,8 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/flow/lane_scaler.h"
+#include "daemon/flow/path_estimator.h"
 #include "daemon/flow/rate_window.h"
 #include "proto/clock.h"
 #include "proto/lane_roles.h"
@@ -157,6 +159,12 @@ class LaneSet {
   void OnOpened(std::size_t lane, std::size_t lanes);
   void OnClosed(std::size_t lane);
   void OnAllClosed();
+  // Large lanes to use, at most.
+  std::size_t used() const { return scaler_.used(); }
+  // Returns whether more lanes would carry little more, as far as is known.
+  bool is_enough() const { return scaler_.is_enough(); }
+  // Returns the number of lanes to have open, small ones included; nothing if it is unchanged.
+  std::optional<std::size_t> TakeWanted(TimePoint now);
 
   // ---- segments
   // Offers segments to the first `large` large lanes and to the small ones, which are offered theirs before the large
@@ -169,8 +177,6 @@ class LaneSet {
   }
 
   // ---- ticks
-  // Totals of all lanes; where they fall, lanes were replaced. Returns the bytes that were resent since the last call.
-  std::uint64_t OnTraffic(std::uint64_t delivered_bytes, std::uint64_t resent_bytes);
   struct Replacement {
     std::size_t lane = 0;
     const char* why = "";
@@ -178,9 +184,17 @@ class LaneSet {
   struct Remedies {
     std::vector<std::size_t> renew;  // these reset their congestion control
     std::vector<Replacement> replace;
+    std::uint64_t resent_bytes = 0;  // by TCP since the last call
   };
-  // `pace`: the pair's limit in bytes per second; 0: none. `busy`: the pair has traffic; to be called every tick then.
-  Remedies Judge(const LaneLook& look, double pace, bool busy, TimePoint now);
+  struct Demand {
+    double pace = 0;          // the pair's limit in bytes per second; 0: none
+    bool busy = false;        // it has traffic
+    bool held = false;        // its segments wait for its limit or the uplink's
+    bool backlogged = false;  // more waits than the lanes take, or than the limits allow
+  };
+  // To be called every tick while the pair is busy. `totals`: the sums over the lanes (SampleOf); where they fall,
+  // lanes were replaced.
+  Remedies Judge(const LaneLook& look, const PathSample& totals, const Demand& demand, TimePoint now);
   // Returns the lanes that are to be reset when the pair sends again after a rest.
   std::vector<std::size_t> AfterRest(double pace, TimePoint now);
 
@@ -207,6 +221,7 @@ class LaneSet {
   };
 
   void Fit(std::size_t lanes);
+  std::uint64_t TakeResent(const PathSample& totals);
   std::optional<std::size_t> FindUnhealthy(const LaneLook& look, TimePoint now);
   std::vector<std::size_t> FindSlow(const LaneLook& look, double pace, TimePoint now);
   void TakeTurn(const LaneLook& look, TimePoint now, std::vector<std::size_t>& out);
@@ -214,6 +229,8 @@ class LaneSet {
   void UpdateShares(const LaneLook& look);
 
   std::vector<Lane> lanes_;
+  LaneScaler scaler_;
+  std::size_t wanted_ = kLanesRemote;
   TimePoint last_turn_{};                // when a sending lane was reset in turn
   double best_ = 0;                      // rate of any lane so far, in bytes per second
   std::optional<TimePoint> watched_at_;  // when stalled lanes were looked for last, if these lanes were

@@ -102,38 +102,23 @@ bool PairFlow::Look(std::span<const LaneState> lanes, TimePoint now) {
 PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic, bool waits,
                                   TimePoint now) {
   const LaneLook look(lanes, traffic, large_lanes(lanes.size()));
-  const auto is_unsent = [&](std::size_t i) { return traffic[i].unsent; };
   PathSample sample = SampleOf(other_, lanes, traffic);
-  pacer_.OnResent(static_cast<double>(lanes_.OnTraffic(sample.delivered_bytes, sample.resent_bytes)));
   const bool busy = tick_.may_be_busy || look.Count([&](std::size_t i) { return look.IsBusy(i); }) > 0;
   carried_ = std::any_of(traffic.begin(), traffic.end(), [](const LaneTraffic& lane) { return lane.in_use; });
-  const double limit = pacer_.limit();
-  Verdict out{lanes_.Judge(look, limit, busy, now), {}};
-  backlogged_ = waits && (tick_.held.any() || look.AreAllUsedLarge([&](std::size_t i) { return look.IsWriting(i); }));
-  scaler_.Add({.backlogged = backlogged_ || look.AreAllUsedLarge(is_unsent),
-               .held = tick_.held.any(),
-               .paced = limit > 0,
-               .lanes = look.Count([&](std::size_t i) { return look.IsLarge(i); }),
-               .delivered_bytes = sample.delivered_bytes,
-               .resent_bytes = sample.resent_bytes,
-               .round_trip = sample.round_trip,
-               .queueing = sample.queueing},
-              now);
+  const bool held = tick_.held.any();
+  backlogged_ = waits && (held || look.AreAllUsedLarge([&](std::size_t i) { return look.IsWriting(i); }));
+  const LaneSet::Demand demand{.pace = pacer_.limit(), .busy = busy, .held = held, .backlogged = backlogged_};
+  Verdict out{lanes_.Judge(look, sample, demand, now), {}};
+  pacer_.OnResent(static_cast<double>(out.resent_bytes));
   if (!busy) return out;
   sample.given_bytes = pacer_.sent_bytes();
   sample.backlogged = backlogged_;
-  sample.unsent = look.Count([&](std::size_t i) { return look.IsLarge(i) && is_unsent(i); }) > 0;
+  sample.unsent = look.Count([&](std::size_t i) { return look.IsLarge(i) && traffic[i].unsent; }) > 0;
   sample.held = tick_.held.by_path;
   sample.held_by_uplink = tick_.held.by_uplink;
-  sample.lanes_are_enough = scaler_.is_enough();
+  sample.lanes_are_enough = lanes_.is_enough();
   if (tick_.was_backlogged || backlogged_ || sample.unsent) out.sample = sample;
   return out;
-}
-
-std::optional<std::size_t> PairFlow::TakeLanesWanted(TimePoint now) {
-  const std::size_t wanted = std::max<std::size_t>(kLanesRemote, SmallLanes(kLanesRemote) + scaler_.wanted(now));
-  if (within_host_ || std::exchange(lanes_wanted_, wanted) == wanted) return std::nullopt;
-  return wanted;
 }
 
 }  // namespace ringway::flow

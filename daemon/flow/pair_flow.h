@@ -1,4 +1,4 @@
-// Flow control of one pair of peers: its lanes (lane_set.h, lane_scaler.h) under its rate limit and the uplink's. The
+// Flow control of one pair of peers: its lanes (lane_set.h) under its rate limit and the uplink's. The
 // pairs of a host share a HostFlow. Pure: samples and events go in, decisions come out.
 //
 //   tick:     Look --> (read traffic of all lanes) --> Judge --> verdict   ... of all pairs, then
@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "daemon/flow/host_flow.h"
-#include "daemon/flow/lane_scaler.h"
 #include "daemon/flow/lane_set.h"
 #include "daemon/flow/path_estimator.h"
 #include "daemon/flow/token_bucket.h"
@@ -84,7 +83,7 @@ class PairFlow {
   LaneSet& lanes() { return lanes_; }
   Pacer& pacer() { return pacer_; }
   // Lanes that carry large segments, at most.
-  std::size_t large_lanes(std::size_t lanes) const { return within_host_ ? lanes : scaler_.used(); }
+  std::size_t large_lanes(std::size_t lanes) const { return within_host_ ? lanes : lanes_.used(); }
 
   // ---- segments
   struct Pumped {
@@ -107,7 +106,9 @@ class PairFlow {
   // `traffic`: of all lanes, now. `waits`: segments are queued. REQUIRES: Look returned true.
   Verdict Judge(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic, bool waits, TimePoint now);
   // Number of lanes wanted, small ones included; nothing if it is unchanged.
-  std::optional<std::size_t> TakeLanesWanted(TimePoint now);
+  std::optional<std::size_t> TakeLanesWanted(TimePoint now) {
+    return within_host_ ? std::nullopt : lanes_.TakeWanted(now);
+  }
 
  private:
   void OnGiven(std::size_t lane, bool every_size, std::size_t bytes, TimePoint now);
@@ -115,9 +116,7 @@ class PairFlow {
   PeerId other_;
   bool within_host_ = false;
   LaneSet lanes_;
-  LaneScaler scaler_;
   Pacer pacer_;
-  std::size_t lanes_wanted_ = kLanesRemote;
   TimePoint large_lane_at_{};  // when a large lane was last given a segment
   bool resumed_after_rest_ = false;
   bool backlogged_ = false;  // at the last tick

@@ -27,7 +27,7 @@ class LaneSetWindowTest : public testing::Test {
     std::vector<LaneState> states(6, {.up = true, .every_size = true});
     states[0].every_size = states[1].every_size = false;
     const std::vector<LaneTraffic> traffic = {first, second, kUnhealthy, kUnhealthy, kUnhealthy, kUnhealthy};
-    const auto replace = lanes_.Judge(LaneLook(states, traffic, 4), 0, true, now_).replace;
+    const auto replace = lanes_.Judge(LaneLook(states, traffic, 4), {}, {.busy = true}, now_).replace;
     EXPECT_LE(replace.size(), 1U);
     return replace.empty() ? std::nullopt : std::optional(replace[0].lane);
   }
@@ -103,7 +103,7 @@ class LaneSetResetTest : public testing::Test {
     traffic.insert(traffic.end(), large.begin(), large.end());
     states.resize(std::max<std::size_t>(states.size(), 9));
     traffic.resize(states.size());
-    return Large(lanes_.Judge(LaneLook(states, traffic, large.size()), pace, false, now_).renew, large.size());
+    return Large(lanes_.Judge(LaneLook(states, traffic, large.size()), {}, {.pace = pace}, now_).renew, large.size());
   }
   Picked AfterRest(double pace, TimePoint now) { return Large(lanes_.AfterRest(pace, now), large_); }
 
@@ -209,7 +209,7 @@ TEST_F(LaneSetResetTest, LanesThatAreNotInUseAreLeftAlone) {
   std::vector<LaneState> states(12, {.up = true, .every_size = true});
   for (const std::size_t small : {0, 1, 2}) states[small].every_size = false;
   const std::vector<LaneTraffic> traffic(12, {.rate = 1e6});
-  EXPECT_EQ(lanes_.Judge(LaneLook(states, traffic, 2), kPace, false, now_).renew, (Picked{3, 4}));
+  EXPECT_EQ(lanes_.Judge(LaneLook(states, traffic, 2), {}, {.pace = kPace}, now_).renew, (Picked{3, 4}));
 }
 
 // ---- lanes that have stalled
@@ -227,7 +227,7 @@ class LaneSetStallTest : public testing::Test {
       for (std::size_t i = 0; i < rates.size(); ++i) {
         traffic_[i].delivered_bytes += static_cast<std::uint64_t>(rates[i] / 10);
       }
-      const auto replace = lanes_.Judge(LaneLook(states, traffic_, 1), 0, true, now_).replace;
+      const auto replace = lanes_.Judge(LaneLook(states, traffic_, 1), {}, {.busy = true}, now_).replace;
       if (!stalled && !replace.empty()) stalled = replace[0].lane;
     }
     return stalled;

@@ -112,6 +112,23 @@ TEST_F(PairFlowTest, LanesThatHoldAllThatWasToBeSentShowThatTheyAreTooFew) {
   EXPECT_GT(flow.large_lanes(11), LaneScaler::kFirst);
 }
 
+TEST_F(PairFlowTest, LanesThatAreAllWritingWhileMoreWaitsAreTooFew) {
+  Make(11);
+  for (LaneState& lane : lanes.all) lane.idle = false;
+  const auto run = [&](bool waits) {
+    for (int tick = 0; tick < 100; ++tick, now += milliseconds(50)) {
+      for (std::size_t lane = 3; lane < std::min<std::size_t>(11, 3 + flow.large_lanes(11)); ++lane) {
+        traffic[lane].delivered_bytes += 10'000;
+      }
+      (void)Judge(waits);
+    }
+  };
+  run(false);
+  EXPECT_EQ(flow.large_lanes(11), LaneScaler::kFirst);
+  run(true);
+  EXPECT_GT(flow.large_lanes(11), LaneScaler::kFirst);
+}
+
 TEST_F(PairFlowTest, BurstsTooShortToJudgeShowNothingTogether) {
   Make(11);
   const auto tick = [&](bool sends) {
