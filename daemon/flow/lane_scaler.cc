@@ -29,40 +29,41 @@ double Difference(std::uint64_t before, std::uint64_t now) {
 
 }  // namespace
 
-void LaneScaler::Add(const Sample& sample, TimePoint now) {
-  const Sample last = std::exchange(last_, sample);
-  if (sample.paced != last.paced && trial_from_ != 0) used_ = std::exchange(trial_from_, 0);
-  if (!sample.backlogged || (window_.running() && sample.delivered_bytes < last.delivered_bytes)) {
+void LaneScaler::Add(const PathSample& totals, const Demand& demand, std::size_t up, TimePoint now) {
+  const PathSample last = std::exchange(last_, totals);
+  const bool paced = demand.pace > 0;
+  if (std::exchange(paced_, paced) != paced && trial_from_ != 0) used_ = std::exchange(trial_from_, 0);
+  if (!demand.backlogged || (window_.running() && totals.delivered_bytes < last.delivered_bytes)) {
     return window_.Break();
   }
   if (const auto before = std::exchange(backlogged_, now)) OnRest(now - *before);
-  const auto totals = window_.Extend(now,
-                                     {.delivered = Difference(last.delivered_bytes, sample.delivered_bytes),
-                                      .resent = Difference(last.resent_bytes, sample.resent_bytes),
-                                      .held = sample.held},
-                                     std::max(kVerdictWindowMin, 5 * sample.round_trip));
-  if (!totals || totals->held()) return;
-  const double delivered = totals->sum.delivered;
-  Judge({.rate = totals->PerSecond(delivered),
-         .resent = delivered > 0 ? totals->sum.resent / delivered : 0,
-         .held = totals->held_ticks > 0},
-        sample, now);
+  const auto full = window_.Extend(now,
+                                   {.delivered = Difference(last.delivered_bytes, totals.delivered_bytes),
+                                    .resent = Difference(last.resent_bytes, totals.resent_bytes),
+                                    .held = demand.held},
+                                   std::max(kVerdictWindowMin, 5 * totals.round_trip));
+  if (!full || full->held()) return;
+  const double delivered = full->sum.delivered;
+  Judge({.rate = full->PerSecond(delivered),
+         .resent = delivered > 0 ? full->sum.resent / delivered : 0,
+         .held = full->held_ticks > 0},
+        totals, up, now);
 }
 
 void LaneScaler::OnRest(Duration rest) {
   if (rest >= kForgotten) {
-    const Sample last = last_;
-    const TimePoint backlogged = *backlogged_;
-    *this = LaneScaler();
-    last_ = last;
-    backlogged_ = backlogged;
+    LaneScaler fresh;
+    fresh.paced_ = paced_;
+    fresh.last_ = last_;
+    fresh.backlogged_ = backlogged_;
+    *this = fresh;
   } else if (rest >= kInterrupted && trial_from_ != 0) {
     used_ = std::exchange(trial_from_, 0);
     before_ = {};
   }
 }
 
-void LaneScaler::Judge(const Window& window, const Sample& sample, TimePoint now) {
+void LaneScaler::Judge(const Window& window, const PathSample& totals, std::size_t up, TimePoint now) {
   if (trial_from_ != 0) {
     if (settling_-- <= 0) EndTrial(window, now);
     return;
@@ -70,13 +71,13 @@ void LaneScaler::Judge(const Window& window, const Sample& sample, TimePoint now
   const Window before = std::exchange(before_, window);
   const bool steady = before.rate > 0 && window.rate < kSteady * before.rate && before.rate < kSteady * window.rate;
   if (!steady || now < next_trial_) return;
-  const std::size_t fewer = std::max(sample.paced ? kPaced : kFirst, used() * 2 / 3);
+  const std::size_t fewer = std::max(paced_ ? kPaced : kFirst, used() * 2 / 3);
   const std::size_t more = std::min(kMost, each_counts_ || window.resent > kLossy ? 2 * used() : used() + used() / 2);
-  const bool may_be_more = more > used() && (sample.paced || !IsLongQueue(sample.queueing, sample.round_trip));
+  const bool may_be_more = more > used() && (paced_ || !IsLongQueue(totals.queueing, totals.round_trip));
   if (window.resent > kOverdriven && fewer < used() && (!losses_are_the_paths_ || !may_be_more)) {
-    Try(fewer, sample.lanes);
+    Try(fewer, up);
   } else if (may_be_more) {
-    Try(more, sample.lanes);
+    Try(more, up);
   }
 }
 

@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "daemon/flow/path_estimator.h"
 #include "daemon/flow/rate_window.h"
 #include "proto/clock.h"
 
@@ -38,21 +39,18 @@ class LaneScaler {
   static constexpr std::size_t kFirst = 4;
   static constexpr std::size_t kPaced = 8;
 
-  // All lanes of a pair at one moment. If `delivered_bytes` falls, lanes were replaced.
-  struct Sample {
-    bool backlogged = false;  // more waits than the lanes take, or than the pair's limit allows
-    bool held = false;        // for the limit, not for the lanes
-    bool paced = false;
-    std::size_t lanes = 0;  // large ones that are up
-    std::uint64_t delivered_bytes = 0;
-    std::uint64_t resent_bytes = 0;
-    Duration round_trip{};
-    Duration queueing{};  // round trip above the minimum
+  // What a pair asks of its lanes.
+  struct Demand {
+    double pace = 0;          // its limit in bytes per second; 0: none
+    bool busy = false;        // it has traffic
+    bool held = false;        // for the limit or the uplink's, not for the lanes
+    bool backlogged = false;  // more waits than the lanes take, or than the limits allow
   };
-  void Add(const Sample& sample, TimePoint now);
+  // `totals`: the sums over the lanes; where they fall, lanes were replaced. `up`: large lanes that are up.
+  void Add(const PathSample& totals, const Demand& demand, std::size_t up, TimePoint now);
 
   // Large lanes to use, at most; fewer may be up.
-  std::size_t used() const { return last_.paced ? std::max(used_, kPaced) : used_; }
+  std::size_t used() const { return paced_ ? std::max(used_, kPaced) : used_; }
   // Returns whether more lanes would carry little more, as far as is known: they have been tried, or there are none.
   bool is_enough() const { return enough_; }
   // Large lanes to have open.
@@ -65,14 +63,15 @@ class LaneScaler {
     double resent = 0;  // of what arrived
     bool held = false;  // now and then
   };
-  void Judge(const Window& window, const Sample& sample, TimePoint now);
+  void Judge(const Window& window, const PathSample& totals, std::size_t up, TimePoint now);
   void EndTrial(const Window& window, TimePoint now);
   void Try(std::size_t lanes, std::size_t up);
 
+  bool paced_ = false;
   std::size_t used_ = kFirst;
   std::size_t most_used_ = kFirst;  // since the last long rest
   BusyWindow window_;
-  Sample last_;
+  PathSample last_;
   std::optional<TimePoint> backlogged_;  // last time
   Window before_;                        // the last; in a trial, the last before it
   int settling_ = 0;                     // windows of the trial yet to be skipped

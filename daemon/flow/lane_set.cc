@@ -79,16 +79,9 @@ LaneSet::Remedies LaneSet::Judge(const LaneLook& look, const PathSample& totals,
   if (const auto lane = demand.busy ? FindStalled(look, now) : std::nullopt) {
     out.replace.push_back({*lane, "it moved next to nothing for a second"});
   }
-  scaler_.Add(
-      {.backlogged = demand.backlogged || look.AreAllUsedLarge([&](std::size_t i) { return look.traffic(i).unsent; }),
-       .held = demand.held,
-       .paced = demand.pace > 0,
-       .lanes = look.Count([&](std::size_t i) { return look.IsLarge(i); }),
-       .delivered_bytes = totals.delivered_bytes,
-       .resent_bytes = totals.resent_bytes,
-       .round_trip = totals.round_trip,
-       .queueing = totals.queueing},
-      now);
+  Demand of_large = demand;
+  of_large.backlogged |= look.AreAllUsedLarge([&](std::size_t i) { return look.traffic(i).unsent; });
+  scaler_.Add(totals, of_large, look.Count([&](std::size_t i) { return look.IsLarge(i); }), now);
   return out;
 }
 

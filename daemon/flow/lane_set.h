@@ -186,12 +186,7 @@ class LaneSet {
     std::vector<Replacement> replace;
     std::uint64_t resent_bytes = 0;  // by TCP since the last call
   };
-  struct Demand {
-    double pace = 0;          // the pair's limit in bytes per second; 0: none
-    bool busy = false;        // it has traffic
-    bool held = false;        // its segments wait for its limit or the uplink's
-    bool backlogged = false;  // more waits than the lanes take, or than the limits allow
-  };
+  using Demand = LaneScaler::Demand;
   // To be called every tick while the pair is busy. `totals`: the sums over the lanes (SampleOf); where they fall,
   // lanes were replaced.
   Remedies Judge(const LaneLook& look, const PathSample& totals, const Demand& demand, TimePoint now);

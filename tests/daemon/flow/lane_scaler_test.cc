@@ -19,18 +19,20 @@ class LaneScalerTest : public testing::Test {
   void Tick(double lane, double path) {
     now_ += milliseconds(50);
     const std::size_t wanted = std::clamp(count_.wanted(now_), kUpFirst, up_max_);
-    if (wanted <= sample_.lanes) opening_since_ = now_;
-    if (wanted < sample_.lanes || now_ - opening_since_ >= opening_) sample_.lanes = wanted;
-    const double rate = std::min(path, lane * static_cast<double>(std::min(count_.used(), sample_.lanes)));
-    sample_.delivered_bytes += static_cast<std::uint64_t>(rate / 20);
-    sample_.resent_bytes += static_cast<std::uint64_t>(resent_ * rate / 20);
+    if (wanted <= up_) opening_since_ = now_;
+    if (wanted < up_ || now_ - opening_since_ >= opening_) up_ = wanted;
+    const double rate = std::min(path, lane * static_cast<double>(std::min(count_.used(), up_)));
+    totals_.delivered_bytes += static_cast<std::uint64_t>(rate / 20);
+    totals_.resent_bytes += static_cast<std::uint64_t>(resent_ * rate / 20);
     const std::size_t before = count_.used();
-    count_.Add(sample_, now_);
+    count_.Add(totals_, demand_, up_, now_);
     changes_ += count_.used() != before;
   }
 
   static constexpr std::size_t kUpFirst = 8;
-  LaneScaler::Sample sample_{.backlogged = true, .lanes = kUpFirst, .round_trip = milliseconds(100)};
+  LaneScaler::Demand demand_{.backlogged = true};
+  PathSample totals_{.other = {}, .round_trip = milliseconds(100)};
+  std::size_t up_ = kUpFirst;
   LaneScaler count_;
   std::size_t up_max_ = 200;
   Duration opening_{};
@@ -48,10 +50,10 @@ TEST_F(LaneScalerTest, LanesThatAreBoundByTheirWindowsGetMore) {
 
 // Others' connections fill the queue: each lane more takes from them.
 TEST_F(LaneScalerTest, LanesInAQueueGetNoMoreUnlessTheyArePaced) {
-  sample_.queueing = milliseconds(40);
+  totals_.queueing = milliseconds(40);
   Run(10e6, 100e6, 60);
   EXPECT_EQ(count_.used(), LaneScaler::kFirst);
-  sample_.paced = true;
+  demand_.pace = 1;
   Run(10e6, 100e6, 60);
   EXPECT_GT(count_.used(), LaneScaler::kPaced);
 }
@@ -69,29 +71,29 @@ TEST_F(LaneScalerTest, TrialsThatBringNothingBecomeRare) {
 }
 
 TEST_F(LaneScalerTest, PacedLanesAreManyAndGetMoreWhereTheyFallShort) {
-  sample_.paced = true;
+  demand_.pace = 1;
   Run(60e6, 100e6, 60);
   EXPECT_EQ(count_.used(), LaneScaler::kPaced);
   Run(10e6, 100e6, 60);
   EXPECT_GE(count_.used(), 10u);
-  sample_.paced = false;
+  demand_.pace = 0;
   count_ = LaneScaler();
   while (count_.used() == LaneScaler::kFirst) Tick(10e6, 100e6);
-  sample_.paced = true;
+  demand_.pace = 1;
   Tick(10e6, 100e6);
   EXPECT_EQ(count_.used(), LaneScaler::kPaced) << "in the middle of a trial";
-  sample_.paced = false;
+  demand_.pace = 0;
   Tick(10e6, 100e6);
   EXPECT_EQ(count_.used(), LaneScaler::kFirst);
 }
 
 TEST_F(LaneScalerTest, WindowsThatWereHeldForTheMostPartSayNothingOfTheLanes) {
-  sample_.paced = true;
-  sample_.held = true;
+  demand_.pace = 1;
+  demand_.held = true;
   Run(10e6, 100e6, 60);
   EXPECT_EQ(count_.used(), LaneScaler::kPaced);
   for (int tick = 0; tick < 1200; ++tick) {
-    sample_.held = tick % 4 == 0;
+    demand_.held = tick % 4 == 0;
     Tick(10e6, 100e6);
   }
   EXPECT_GE(count_.used(), 10u) << "a tick now and then";
@@ -102,7 +104,7 @@ TEST_F(LaneScalerTest, HeldPairKeepsItsLanes) {
   Run(1e6, 60e6, 60);
   const std::size_t used = count_.used();
   ASSERT_GE(used, 50u);
-  sample_.paced = sample_.held = true;
+  demand_ = {.pace = 1, .held = true, .backlogged = true};
   Run(1e6, 60e6, 300);
   EXPECT_EQ(count_.used(), used);
 }
@@ -125,7 +127,7 @@ TEST_F(LaneScalerTest, KnowsWhenMoreLanesCarryNoMore) {
 }
 
 TEST_F(LaneScalerTest, WhoIsNotBackloggedIsNotJudged) {
-  sample_.backlogged = false;
+  demand_.backlogged = false;
   Run(10e6, 100e6, 60);
   EXPECT_EQ(changes_, 0);
 }
@@ -137,7 +139,7 @@ TEST_F(LaneScalerTest, ARateThatStillGrowsIsWaitedFor) {
 
 TEST_F(LaneScalerTest, ReplacedLanesDisturbNothing) {
   Run(60e6, 100e6, 2);
-  sample_.delivered_bytes = 0;
+  totals_.delivered_bytes = 0;
   Run(60e6, 100e6, 5);
   EXPECT_LE(count_.used(), LaneScaler::kFirst);
   Run(10e6, 100e6, 10);
@@ -226,6 +228,24 @@ TEST_F(LaneScalerTest, AfterAMinuteOfRestThereAreFew) {
   now_ += std::chrono::seconds(60);
   Tick(10e6, 100e6);
   EXPECT_EQ(count_.used(), LaneScaler::kFirst);
+}
+
+TEST_F(LaneScalerTest, AfterAMinuteOfRestTrialsBeginAsAtFirst) {
+  const auto ticks_to_trial = [this] {
+    int ticks = 0;
+    for (const int before = changes_; changes_ == before; ++ticks) Tick(10e6, 100e6);
+    return ticks;
+  };
+  const int first = ticks_to_trial();
+  Run(10e6, 100e6, 60);
+  now_ += std::chrono::minutes(1);
+  Tick(10e6, 100e6);
+  EXPECT_EQ(1 + ticks_to_trial(), first);
+  demand_.pace = 1;
+  Tick(10e6, 100e6);
+  now_ += std::chrono::minutes(1);
+  Tick(10e6, 100e6);
+  EXPECT_EQ(count_.used(), LaneScaler::kPaced) << "its pace is not forgotten";
 }
 
 TEST_F(LaneScalerTest, ATrialThatTrafficLeavesIsNone) {
