@@ -175,7 +175,7 @@ void HostFlow::Forget(PeerId self, std::optional<PeerId> other) {
   std::erase_if(paths_, [&](const auto& entry) {
     const auto& [key, path] = entry;
     if (key.self != self || (other && key.other != *other)) return false;
-    const auto& [measure, rate_limit, judged_at] = path.judged;
+    const auto& [window, rate_limit, judged_at] = path.judged;
     if (judged_at && !path.host.empty()) memory_.Keep(path.host, rate_limit, *judged_at);
     return true;
   });
