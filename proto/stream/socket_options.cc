@@ -11,6 +11,7 @@
 
 #include "proto/lane_roles.h"
 #include "proto/stream/address.h"
+#include "proto/stream/tcp_traffic.h"
 #include "proto/stream/unique_fd.h"
 
 namespace ringway::net {
@@ -78,12 +79,7 @@ void LimitRate(int fd, double bytes_per_second) {
   (void)::setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate);
 }
 
-Duration RoundTripOf(int fd) {
-  tcp_info info{};
-  socklen_t bytes = sizeof info;
-  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return {};
-  return Duration(info.tcpi_rtt);
-}
+Duration RoundTripOf(int fd) { return TrafficOf(fd).round_trip; }
 
 Status CheckCongestion(const std::string& name) {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
