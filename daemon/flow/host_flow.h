@@ -50,7 +50,7 @@ class HostFlow {
   // Sets the operator's limit on what this host sends to others, in bytes per second; 0 means none.
   void SetAllowed(double allowed) { uplink_share_.SetAllowed(allowed); }
 
-  // The path leads to `host` (links::LinkTerms::host), `round_trip` away. No effect if it is known already.
+  // The path leads to `host` (path_memory.h), `round_trip` away. No effect if it is known already.
   void OnLinked(const PathKey& path, const std::string& host, Duration round_trip, TimePoint now);
   // A path without a sample at a tick counts as not backlogged.
   void Add(PeerId self, const PathSample& sample);

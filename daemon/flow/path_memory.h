@@ -2,7 +2,7 @@
 // same hosts does not overdrive their paths again. Pure.
 //
 // Each pair has its own limit while it lives; the next pair to a host starts with the one that was measured last. A
-// host is the address that its connections come from, as for probes (probe_book.h).
+// host is a daemon's name and the address that its connections come from: several may share either.
 //
 //   measured             the next pair's limit is
 //   within kFresh        the same, with everything that was learnt of the path

@@ -122,6 +122,7 @@ Status Daemon::Prepare() {
   listener_options.tuning = tuning;
   listener_options.security = config_.tls.security;
   listener_options.kept_max = data_.descriptors().kept_max();
+  listener_options.kept = kept_;
   listener_.emplace(control_context_, listener_options, [this](net::LinkOffer offer) { OnOffer(std::move(offer)); });
   net::DialOptions dial_options;
   dial_options.allow_remote = config_.insecure;

@@ -64,7 +64,7 @@ class Daemon final : public net::MasterSink, public DataPlaneSink {
   void ToMaster(control::ToMaster message) override;
   bool Dial(PeerId self, std::uint64_t serial, net::DialRequest request) override;
   void Keep(net::KeptConnection kept) override;
-  std::size_t kept() const override { return listener_->kept(); }
+  std::size_t kept() const override { return *kept_; }
   void SetCounters(control::DaemonHeartbeat counters) override;
   void Log(LogLine line) override;
   void OnDrained() override;
@@ -103,6 +103,7 @@ class Daemon final : public net::MasterSink, public DataPlaneSink {
   DataPlane data_;
   local::LocalServer server_;  // the data thread's
   std::optional<net::Listener> listener_;
+  const std::shared_ptr<std::atomic<std::size_t>> kept_ = std::make_shared<std::atomic<std::size_t>>(0);
   std::optional<net::Dialer> dialer_;
   std::optional<net::MasterLink> master_;
   asio::signal_set signals_;

@@ -242,9 +242,16 @@ void DataPlane::Dial(net::DialRequest request, std::uint64_t serial) {
   asio::post(context_, [this, self, serial, status] { OnDialed(self, serial, status); });
 }
 
+std::shared_ptr<void> DataPlane::CountRetiring() {
+  if (*retiring_ >= options_.descriptors.kept_max()) return nullptr;
+  ++*retiring_;
+  return {retiring_.get(), [count = retiring_](void*) { --*count; }};
+}
+
 Status DataPlane::RoomFor(const HostUser& user, std::size_t lanes, LaneId lane) const {
-  std::size_t open = 0;
-  std::size_t of_others = 0;
+  const std::size_t retiring = *retiring_;
+  std::size_t open = retiring;
+  std::size_t of_others = retiring;
   for (const auto& [self, peer] : peers_) {
     open += peer->lanes_open();
     if (peer->session()->host_user().uid != user.uid) of_others += peer->lanes_open();
@@ -382,7 +389,7 @@ std::string DataPlane::StatusJson() {
   DaemonState state{.master_connected = master_up_,
                     .memory = memory_.get(),
                     .descriptors = options_.descriptors,
-                    .lanes = 0,
+                    .lanes = *retiring_,
                     .kept = control_->kept(),
                     .uplink_limit_mbit = options_.uplink_limit_mbit,
                     .draining = draining_,

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <asio/io_context.hpp>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -123,6 +124,7 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
   void OnPeerEnded(PeerId self) override;
   flow::HostFlow& flow() override { return flow_; }
   void Keep(net::KeptConnection kept) override { control_->Keep(std::move(kept)); }
+  std::shared_ptr<void> CountRetiring() override;
   // ---- local::SessionSink
   Status MayJoin(const local::TrainerSession& session, const std::optional<std::string>& group) override;
   void OnJoin(const std::shared_ptr<local::TrainerSession>& session, const local::JoinOrder& order) override;
@@ -187,6 +189,7 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
   std::map<std::uint64_t, Joining> joining_;  // by request id
   std::uint64_t next_request_ = 1;
   std::vector<HeldOffer> held_offers_;
+  const std::shared_ptr<std::atomic<std::size_t>> retiring_ = std::make_shared<std::atomic<std::size_t>>(0);  // lanes
   net::Timer tick_;
   TimePoint tick_due_{};
   Duration tick_interval_ = std::chrono::milliseconds(100);

@@ -28,10 +28,12 @@ void PairTransport::TakeLane(const std::shared_ptr<net::Lane>& lane, std::size_t
 
 void PairTransport::RetireLane(std::shared_ptr<net::Lane>& lane) {
   if (lane == nullptr) return;
-  const LaneId id = lane->label().link.lane;
-  std::exchange(lane, nullptr)->Retire([keep = keep_, id](std::unique_ptr<net::Stream> stream) {
-    if (stream != nullptr) keep(id, std::move(stream));
-  });
+  net::Lane::Keep keep = retire_to_(lane->label().link.lane);
+  const std::shared_ptr<net::Lane> ended = std::exchange(lane, nullptr);
+  if (keep)
+    ended->Retire(std::move(keep));
+  else
+    ended->Close();
 }
 
 void PairTransport::DropLane(LaneId id) {

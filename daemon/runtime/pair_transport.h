@@ -32,12 +32,13 @@ struct PairStatus {
 
 class PairTransport {
  public:
-  // Takes the connection of a lane that has ended, for later pairs of the same daemons. On any thread, also after this.
-  using KeepConnection = std::function<void(LaneId, std::unique_ptr<net::Stream>)>;
+  // Returns what takes the lane's connection when it has ended, for later pairs of the same daemons; empty: the lane is
+  // closed instead.
+  using RetireTo = std::function<net::Lane::Keep(LaneId)>;
 
   // `host`: outlives this.
-  PairTransport(flow::HostFlow* host, flow::PathKey path, KeepConnection keep)
-      : other_(path.other), keep_(std::move(keep)), flow_(host, path) {}
+  PairTransport(flow::HostFlow* host, flow::PathKey path, RetireTo retire_to)
+      : other_(path.other), retire_to_(std::move(retire_to)), flow_(host, path) {}
 
   // ---- links. What they take the place of is closed.
   void TakeControl(std::shared_ptr<net::ControlLink> link, bool within_host);
@@ -114,7 +115,7 @@ class PairTransport {
   void ForgetLanes();
 
   PeerId other_;
-  KeepConnection keep_;
+  RetireTo retire_to_;
   std::shared_ptr<net::ControlLink> control_;
   std::vector<std::shared_ptr<net::Lane>> lanes_;  // null where one is down
   std::vector<LastLook> looks_;                    // by lane

@@ -112,7 +112,8 @@ void PeerRuntime::AddLink(StandingLink link) {
   if (!within_host) {
     terms.host = link.stream->peer().address;
     terms.probe_bytes = options_.probe_bytes;
-    sink_->flow().OnLinked({.self = options_.self, .other = id.other}, terms.host, terms.round_trip, clock_.Now());
+    sink_->flow().OnLinked({.self = options_.self, .other = id.other}, peer_.DaemonOf(id.other) + '@' + terms.host,
+                           terms.round_trip, clock_.Now());
   }
   if (id.control)
     AddControl(std::move(link), within_host);
@@ -126,11 +127,15 @@ void PeerRuntime::AddLink(StandingLink link) {
 PairTransport& PeerRuntime::PairWith(PeerId other) {
   const auto found = pairs_.find(other);
   if (found != pairs_.end()) return found->second;
-  const auto keep = [sink = sink_, daemon = peer_.DaemonOf(other)](LaneId lane, std::unique_ptr<net::Stream> stream) {
-    if (!daemon.empty() && !RINGWAY_MUTANT(kKeepNoConnection))
-      sink->Keep({.daemon = daemon, .lane = lane, .stream = std::move(stream)});
+  const auto retire_to = [sink = sink_, daemon = peer_.DaemonOf(other)](LaneId lane) -> net::Lane::Keep {
+    std::shared_ptr<void> counted = sink->CountRetiring();
+    if (counted == nullptr) return nullptr;
+    return [sink, daemon, lane, counted = std::move(counted)](std::unique_ptr<net::Stream> stream) {
+      if (stream != nullptr && !daemon.empty() && !RINGWAY_MUTANT(kKeepNoConnection))
+        sink->Keep({.daemon = daemon, .lane = lane, .stream = std::move(stream)});
+    };
   };
-  return pairs_.try_emplace(other, &sink_->flow(), flow::PathKey{.self = options_.self, .other = other}, keep)
+  return pairs_.try_emplace(other, &sink_->flow(), flow::PathKey{.self = options_.self, .other = other}, retire_to)
       .first->second;
 }
 

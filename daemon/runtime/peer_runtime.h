@@ -47,6 +47,8 @@ class RuntimeSink {
   virtual flow::HostFlow& flow() = 0;
   // For later lanes. On any thread.
   virtual void Keep(net::KeptConnection kept) = 0;
+  // Counts a lane that retires, until what is returned is gone (on any thread); null: too many do.
+  virtual std::shared_ptr<void> CountRetiring() = 0;
 };
 
 struct RuntimeOptions {

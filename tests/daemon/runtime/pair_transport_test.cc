@@ -1,8 +1,10 @@
-// The cost of a pair's ticks: counters of lanes that cannot have changed are not read again.
+// The cost of a pair's ticks: counters of lanes that cannot have changed are not read again. And what becomes of the
+// lanes' connections at its end.
 #include "daemon/runtime/pair_transport.h"
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <asio/io_context.hpp>
 #include <cstdint>
 #include <memory>
@@ -11,6 +13,7 @@
 
 #include "daemon/net/lane_threads.h"
 #include "proto/lane_roles.h"
+#include "proto/segment_header.h"
 #include "tests/daemon/net/lane_fixture.h"
 #include "tests/proto/stream/memory_stream.h"
 
@@ -65,7 +68,12 @@ class PairTransportTest : public testing::Test {
   net::LaneThreads threads_{context_, 0};
   net::RecordingLaneSink sink_;
   flow::HostFlow host_;
-  PairTransport pair_{&host_, {.self = PeerId(1), .other = kOther}, [](LaneId, std::unique_ptr<net::Stream>) {}};
+  std::size_t may_retire_ = 0;
+  std::size_t asked_ = 0;
+  PairTransport pair_{&host_, {.self = PeerId(1), .other = kOther}, [this](LaneId) -> net::Lane::Keep {
+                        if (asked_++ >= may_retire_) return nullptr;
+                        return [](std::unique_ptr<net::Stream>) {};
+                      }};
   std::vector<net::MemoryPair> others_;
   std::vector<std::byte> payload_ = std::vector<std::byte>(1000);
   TimePoint now_{std::chrono::seconds(1)};
@@ -91,6 +99,21 @@ TEST_F(PairTransportTest, ALaneInThePlaceOfAnotherIsRead) {
   others_.push_back(std::move(ends));
   SendOne();
   EXPECT_EQ(Tick(), kSmall + 2);
+}
+
+// A connection that waits for its other end to retire, too, holds a descriptor meanwhile.
+TEST_F(PairTransportTest, LanesThatMayNotRetireAreClosed) {
+  may_retire_ = 3;
+  pair_.Retire();
+  context_.poll();
+  std::size_t closed = 0;
+  for (const net::MemoryPair& other : others_) {
+    std::array<std::byte, 2 * kSegmentHeaderBytes> bytes{};
+    const net::StreamIo first = other.b->Read(bytes);  // an end frame, if it retires
+    closed += first.kind == net::StreamIo::Kind::kEnd ? 1 : 0;
+  }
+  EXPECT_EQ(asked_, kLanes);
+  EXPECT_EQ(closed, kLanes - 3);
 }
 
 }  // namespace

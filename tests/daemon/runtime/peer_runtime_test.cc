@@ -30,6 +30,7 @@ class Host final : public RuntimeSink, public local::SessionSink {
   void OnPeerEnded(PeerId) override {}
   flow::HostFlow& flow() override { return flow_; }
   void Keep(net::KeptConnection) override {}
+  std::shared_ptr<void> CountRetiring() override { return nullptr; }
   Status MayJoin(const local::TrainerSession&, const std::optional<std::string>&) override { return Status::Ok(); }
   void OnJoin(const std::shared_ptr<local::TrainerSession>&, const local::JoinOrder&) override {}
   void OnSessionOver(const std::shared_ptr<local::TrainerSession>&) override {}
@@ -125,7 +126,7 @@ TEST_F(PeerRuntimeTest, ALaneToAKnownHostIsPacedBeforeItsFirstSegment) {
       .other = before.other, .unsent = true, .lanes = 8, .round_trip = std::chrono::milliseconds(100)};
   sample.queueing = std::chrono::milliseconds(80);
   const TimePoint begin = MonotonicNow();
-  host_.flow().OnLinked(before, "far", sample.round_trip, begin);
+  host_.flow().OnLinked(before, "@far", sample.round_trip, begin);
   for (int tick = 0; tick < 50; ++tick) {  // what it carries, of which an eighth is lost
     sample.delivered_bytes += 5'000'000;
     sample.resent_bytes += 625'000;
