@@ -40,6 +40,7 @@ class Listener::HalfOpen : public FrameSink {
     socket_->Close();
   }
   void Start(std::unique_ptr<Stream> stream, Duration limit) {
+    accepted_ = stream->accepted();
     timer_.After(limit, [&listener = listener_, id = id_] { listener.Drop(id); });
     socket_->Start(std::move(stream), this);
   }
@@ -55,6 +56,8 @@ class Listener::HalfOpen : public FrameSink {
     return frame;
   }
   FramedSocket& socket() { return *socket_; }
+  // Whether a connection that is kept may be used from this end.
+  bool MayDial() const { return socket_->open() && !accepted_ && socket_->IsProven(); }
   const std::string& source() const { return source_; }
   void StopTimer() { timer_.Cancel(); }
 
@@ -67,6 +70,7 @@ class Listener::HalfOpen : public FrameSink {
   const std::string source_;
   std::shared_ptr<FramedSocket> socket_;
   Timer timer_;
+  bool accepted_ = true;
 };
 
 Listener::Listener(asio::io_context& context, ListenerOptions options, OnOffer on_offer)
@@ -81,6 +85,7 @@ Listener::~Listener() { *alive_ = nullptr; }
 void Listener::Take(std::unique_ptr<Stream> stream) {
   if (by_source_.size() >= options_.half_open_max) Drop(by_source_.Oldest());
   if (options_.security != nullptr) stream = options_.security->Accepted(std::move(stream));
+  stream->SetAccepted();
   const std::uint64_t id = next_id_++;
   const auto added = half_open_.emplace(id, std::make_unique<HalfOpen>(*this, id, by_source_, stream->peer().source));
   added.first->second->Start(std::move(stream), options_.hello_timeout);
@@ -88,29 +93,33 @@ void Listener::Take(std::unique_ptr<Stream> stream) {
 
 void Listener::Drop(std::uint64_t id) {
   dropped_ += half_open_.erase(id);
-  Forget(id);
+  ForgetKept(id);
 }
 
-void Listener::Forget(std::uint64_t kept) {
-  (void)kept_.erase(kept);
-  kept_count_ = kept_.size();
+void Listener::ForgetKept(std::uint64_t id) {
+  (void)kept_.erase(id);
+  CountKept();
+}
+
+void Listener::CountKept() {
+  if (options_.kept != nullptr) *options_.kept = kept_.size();
 }
 
 void Listener::Keep(KeptConnection kept) {
-  if (options_.kept_max == 0) return;
+  if (options_.kept_max == 0 || kept.stream->number() <= newest_dropped_ || !kept.stream->IsProven()) return;
   if (kept_.size() >= options_.kept_max) Drop(by_daemon_.Oldest());
   const std::uint64_t id = next_id_++;
   HalfOpen& added =
       *kept_.emplace(id, std::make_unique<HalfOpen>(*this, id, by_daemon_, std::move(kept.daemon))).first->second;
   added.lane = kept.lane;
-  kept_count_ = kept_.size();
+  CountKept();
   added.Start(std::move(kept.stream), kKeep);
 }
 
 std::unique_ptr<Stream> Listener::TakeKept(const std::string& daemon, LaneId lane) {
   for (auto newest = kept_.rbegin(); newest != kept_.rend(); ++newest) {
     HalfOpen& one = *newest->second;
-    if (one.lane != lane || one.source() != daemon || !one.socket().open()) continue;
+    if (one.lane != lane || one.source() != daemon || !one.MayDial()) continue;
     std::unique_ptr<Stream> stream = one.socket().Release();
     stream->path().Renew();
     Drop(newest->first);
@@ -121,7 +130,8 @@ std::unique_ptr<Stream> Listener::TakeKept(const std::string& daemon, LaneId lan
 
 void Listener::DropKept() {
   kept_.clear();
-  kept_count_ = 0;
+  CountKept();
+  newest_dropped_ = Stream::newest_number();
 }
 
 Status Listener::OnHello(std::uint64_t id, std::span<const std::byte> frame) {
@@ -130,6 +140,7 @@ Status Listener::OnHello(std::uint64_t id, std::span<const std::byte> frame) {
   HalfOpen& half_open = is_kept ? *kept_.at(id) : *fresh->second;
   LinkOffer offer;
   if (is_kept) offer.daemon = half_open.source();
+  if (is_kept && !half_open.socket().IsProven()) return {Code::kProtocol, "the certificate of its other end has ended"};
   if (Status status = ParseFrame(frame, offer.hello); !status.ok()) return status;
   const auto version = AgreeVersion(offer.hello.version_min(), offer.hello.version_max());
   if (!version.has_value()) {
@@ -150,7 +161,7 @@ Status Listener::OnHello(std::uint64_t id, std::span<const std::byte> frame) {
   asio::post(context_, [alive = alive_, id] {
     if (*alive == nullptr) return;
     (*alive)->half_open_.erase(id);
-    (*alive)->Forget(id);
+    (*alive)->ForgetKept(id);
   });
   LinkTuning tuning = options_.tuning;
   tuning.lanes = offer.hello.control() ? 1 : SharersOf(offer.hello.lane(), offer.hello.lanes());

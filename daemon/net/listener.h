@@ -9,11 +9,14 @@
 // (proto/bounded_connection_set.h), so a flood from one host keeps no peer out.
 //
 // Connections that ended lanes have left are kept here, for their windows are open and fresh ones take seconds to be as
-// fast. Either end may use one for the next lane by sending a LinkHello on it, as on a fresh one:
+// fast. The end that has opened one may use it for the next lane by sending a LinkHello on it, as on a fresh one; not
+// the other, which perhaps could open none, and then has to learn so (links/mesh.h):
 //
-//   kept --LinkHello from the other end--> offered to the owner --refused--> kept again
-//        --TakeKept--> the Dialer sends one (where both do at once, both fall back to fresh connections) --likewise
-//        --closed, anything else, kKeep, more than kept_max--> closed
+//   kept, accepted --LinkHello--> offered to the owner --refused--> kept again
+//   kept, opened   --TakeKept --> the Dialer sends one -- likewise
+//   kept           --closed, anything else, kKeep, more than kept_max--> closed
+//
+// None is kept, or used, that was made before the last DropKept, or whose other end's certificate has ended.
 //
 // Whichever end uses it resets its congestion control first, for bbr would stop to measure the path anew after a rest.
 //
@@ -62,8 +65,9 @@ struct ListenerOptions {
   Duration hello_timeout = std::chrono::seconds(5);
   std::size_t half_open_max = 256;
   std::size_t kept_max = 1024;
-  std::shared_ptr<Security> security = nullptr;  // null: in the clear
-  LinkTuning tuning;                             // lanes and loopback are filled in per connection
+  std::shared_ptr<std::atomic<std::size_t>> kept = nullptr;  // how many are kept is stored here; null: nowhere
+  std::shared_ptr<Security> security = nullptr;              // null: in the clear
+  LinkTuning tuning;                                         // lanes and loopback are filled in per connection
 };
 
 class Listener {
@@ -81,12 +85,11 @@ class Listener {
   // A connection that was accepted.
   void Take(std::unique_ptr<Stream> stream);
   void Keep(KeptConnection kept);
-  // Returns the newest connection to the daemon that such a lane left; null: there is none.
+  // Returns the newest connection opened to the daemon that such a lane left; null: there is none.
   std::unique_ptr<Stream> TakeKept(const std::string& daemon, LaneId lane);
-  // Closes them: who is at their other ends was proven long ago.
+  // Closes them, and keeps none of those that are used now: who is at their other ends was proven before.
   void DropKept();
-  // On any thread.
-  std::size_t kept() const { return kept_count_; }
+  std::size_t kept() const { return kept_.size(); }
   void SetDetectMs(std::uint32_t detect_ms) { options_.tuning.detect_ms = detect_ms; }
   std::size_t half_open() const { return half_open_.size(); }
   // Connections that were closed without an offer, for status and tests.
@@ -96,7 +99,8 @@ class Listener {
   class HalfOpen;
   using Connections = std::map<std::uint64_t, std::unique_ptr<HalfOpen>>;
   void Drop(std::uint64_t id);
-  void Forget(std::uint64_t kept);
+  void ForgetKept(std::uint64_t id);
+  void CountKept();
   Status OnHello(std::uint64_t id, std::span<const std::byte> frame);
 
   asio::io_context& context_;
@@ -107,7 +111,7 @@ class Listener {
   BoundedConnectionSet by_daemon_;  // likewise of `kept_`
   Connections half_open_;
   Connections kept_;
-  std::atomic<std::size_t> kept_count_ = 0;
+  std::uint64_t newest_dropped_ = 0;  // Stream::number; none up to this one is kept
   std::uint64_t next_id_ = 1;
   std::uint64_t dropped_ = 0;
   std::shared_ptr<Listener*> alive_;  // what queued handlers hold; null inside once this object is gone

@@ -50,6 +50,7 @@ class FramedSocket final : public StreamSink, public std::enable_shared_from_thi
   bool open() const { return sink_ != nullptr && !failed_; }
   // Stream::identity(); null also after the end.
   const Identity* identity() const { return stream_ == nullptr ? nullptr : stream_->identity(); }
+  bool IsProven() const { return stream_ != nullptr && stream_->IsProven(); }
 
   // Silent.
   void Close();

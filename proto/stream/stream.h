@@ -13,6 +13,7 @@
 
 #include <array>
 #include <asio/io_context.hpp>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -66,7 +67,7 @@ class StreamPath {
   virtual ~StreamPath() = default;
   // One system call.
   virtual LaneTraffic Traffic() const = 0;
-  // Smoothed; on a fresh connection the handshake's. 0: not known.
+  // The shortest of late; on a fresh connection the handshake's. 0: not known.
   virtual Duration RoundTrip() const = 0;
   virtual void Tune(LinkTuning tuning) = 0;
   // Sets the pacing rate; 0: no pacing.
@@ -101,6 +102,14 @@ class Stream {
   virtual StreamPeer peer() const = 0;
   // The proven identity of the other end; null: none (yet). Valid as long as the stream.
   virtual const Identity* identity() const { return nullptr; }
+  // Returns whether that proof still holds: its certificate has not ended.
+  virtual bool IsProven() const { return true; }
+  // The other end has opened the connection. Set before its first use.
+  bool accepted() const { return accepted_; }
+  void SetAccepted() { accepted_ = true; }
+  // Streams are numbered as they are made, before the handshake.
+  std::uint64_t number() const { return number_; }
+  static std::uint64_t newest_number() { return newest_; }
   virtual StreamPath& path() = 0;
   // The same for another thread, which may outlive the stream; null if descriptors have run out.
   virtual std::unique_ptr<StreamPath> SharePath() const = 0;
@@ -113,6 +122,9 @@ class Stream {
   virtual StreamIo Receive(ReadParts into) = 0;
 
   std::string unread_;
+  bool accepted_ = false;
+  static inline std::atomic<std::uint64_t> newest_ = 0;
+  const std::uint64_t number_ = ++newest_;
 };
 
 }  // namespace ringway::net

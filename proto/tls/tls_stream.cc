@@ -188,8 +188,14 @@ Status TlsStream::Attach(asio::io_context& loop) {
 
 void TlsStream::Detach() {
   below_->Detach();
+  if (out_.empty()) out_.shrink_to_fit();  // it may be kept for long
   relay_.reset();
   loop_ = nullptr;
+}
+
+bool TlsStream::IsProven() const {
+  X509* certificate = ssl_ == nullptr ? nullptr : SSL_get0_peer_certificate(ssl_.get());
+  return certificate != nullptr && IsCurrent(certificate);
 }
 
 bool TlsStream::resumed() const { return ssl_ != nullptr && SSL_session_reused(ssl_.get()) == 1; }

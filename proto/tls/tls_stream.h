@@ -55,6 +55,7 @@ class TlsStream final : public net::Stream {
   void AwaitWrite(std::shared_ptr<net::StreamSink> waiter) override;
   net::StreamPeer peer() const override { return below_->peer(); }
   const Identity* identity() const override { return identity_ ? &*identity_ : nullptr; }
+  bool IsProven() const override;
   net::StreamPath& path() override { return below_->path(); }
   std::unique_ptr<net::StreamPath> SharePath() const override { return below_->SharePath(); }
 

@@ -277,21 +277,6 @@ TEST_F(KeptLanesTest, FreshOnesReplaceThoseThatFail) {
   EXPECT_TRUE(BothStand());
 }
 
-TEST_F(KeptLanesTest, FreshOneReplacesOneThatTheOtherEndUsesAtTheSameTime) {
-  const UniqueFd other = Keep(0);
-  DialTwo();
-  control::LinkHello hello;
-  hello.set_version_min(kProtocolVersionMin);
-  hello.set_version_max(static_cast<std::uint32_t>(Code::kJoinRefused));  // an answer's code has the same number
-  hello.set_group("theirs");
-  hello.set_from(8);
-  hello.set_to(9);
-  WriteAll(other.get(), FrameOf(hello));
-  EXPECT_EQ(AnswerFresh() + AnswerFresh(), 1U);
-  EXPECT_TRUE(BothStand());
-  EXPECT_TRUE(RunUntil([&] { return IsClosed(other.get()); }));
-}
-
 TEST_F(KeptLanesTest, RefusalIsAnAnswerAfterWhichTheyAreKept) {
   const std::array others = {Keep(0), Keep(1)};
   DialTwo();

@@ -227,6 +227,18 @@ TEST_F(KeptTest, CongestionControlOfOneThatIsUsedAgainIsReset) {
   EXPECT_EQ(offered.a_to_b->renewals(), 1);
 }
 
+// Perhaps this end can open none, and has to learn so.
+TEST_F(KeptTest, OneThatTheOtherEndHasOpenedIsNotGiven) {
+  Start({});
+  MemoryPair pair;
+  pair.a->SetAccepted();
+  listener_->Keep({.daemon = "a", .lane = LaneId(1), .stream = std::move(pair.a)});
+  EXPECT_EQ(listener_->TakeKept("a", LaneId(1)), nullptr);
+  Write(*pair.b, FrameOf(Hello()));
+  ASSERT_TRUE(RunUntil([&] { return offers_.size() == 1; }));
+  EXPECT_TRUE(offers_[0].stream->accepted());
+}
+
 TEST_F(KeptTest, ClosedAndBabblingOnesAreNotGiven) {
   Start({});
   (void)Keep("a", 1);
@@ -262,6 +274,16 @@ TEST_F(KeptTest, AllAreDroppedTogether) {
   EXPECT_TRUE(IsOpen(*other));
   listener_->DropKept();
   EXPECT_FALSE(IsOpen(*other));
+}
+
+TEST_F(KeptTest, OneThatWasInUseWhenAllWereDroppedIsNotKept) {
+  Start({});
+  MemoryPair in_use;
+  listener_->DropKept();
+  listener_->Keep({.daemon = "a", .lane = LaneId(1), .stream = std::move(in_use.a)});
+  EXPECT_FALSE(IsOpen(*in_use.b));
+  const auto later = Keep("a", 1);
+  EXPECT_TRUE(IsOpen(*later));
 }
 
 TEST(KeptTimeTest, OneIsKeptForAnHour) {
