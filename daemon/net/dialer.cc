@@ -39,6 +39,11 @@ class DialAttempt : public FrameSink, public std::enable_shared_from_this<DialAt
   }
 
   Status OnFrame(std::span<const std::byte> frame) override {
+    control::LinkHello crossing;
+    if (ParseFrame(frame, crossing).ok() && crossing.to() != 0) {
+      Finish(Failure("the other end has used the same connection for a link of its own"));
+      return Status::Ok();
+    }
     control::LinkReply reply;
     if (Status status = ParseFrame(frame, reply); !status.ok()) return status;
     if (reply.code() != 0) {
@@ -165,7 +170,8 @@ class DialGroup : public std::enable_shared_from_this<DialGroup> {
                            .whom = {.role = ProcessRole::kDaemon, .name = request_.daemon},
                            .tuning = options_.tuning};
     connect.tuning.lanes = lanes;
-    connect_(context_, std::move(connect), [then](Result<Connection> connected) {
+    connect_(context_, std::move(connect), [self = shared_from_this(), then](Result<Connection> connected) {
+      if (self->options_.kept != nullptr) self->options_.kept->OnConnected(self->request_.daemon, connected.ok());
       const bool refused = !connected.ok() && connected.status().code() == Code::kPeerUnreachable;
       then(refused ? Status(Code::kJoinRefused, connected.status().text()) : std::move(connected));
     });

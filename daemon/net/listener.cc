@@ -56,8 +56,8 @@ class Listener::HalfOpen : public FrameSink {
     return frame;
   }
   FramedSocket& socket() { return *socket_; }
-  // Whether a connection that is kept may be used from this end.
-  bool MayDial() const { return socket_->open() && !accepted_ && socket_->IsProven(); }
+  bool IsUsable() const { return socket_->open() && socket_->IsProven(); }
+  bool accepted() const { return accepted_; }
   const std::string& source() const { return source_; }
   void StopTimer() { timer_.Cancel(); }
 
@@ -116,10 +116,19 @@ void Listener::Keep(KeptConnection kept) {
   added.Start(std::move(kept.stream), kKeep);
 }
 
+void Listener::OnConnected(const std::string& daemon, bool opened) {
+  if (!opened) {
+    reached_.erase(daemon);
+  } else if (!daemon.empty() && reached_.insert(daemon).second && reached_.size() > kReachedMax) {
+    reached_ = {daemon};
+  }
+}
+
 std::unique_ptr<Stream> Listener::TakeKept(const std::string& daemon, LaneId lane) {
   for (auto newest = kept_.rbegin(); newest != kept_.rend(); ++newest) {
     HalfOpen& one = *newest->second;
-    if (one.lane != lane || one.source() != daemon || !one.MayDial()) continue;
+    if (one.lane != lane || one.source() != daemon || !one.IsUsable()) continue;
+    if (one.accepted() && !reached_.contains(daemon)) continue;
     std::unique_ptr<Stream> stream = one.socket().Release();
     stream->path().Renew();
     Drop(newest->first);

@@ -9,12 +9,12 @@
 // (proto/bounded_connection_set.h), so a flood from one host keeps no peer out.
 //
 // Connections that ended lanes have left are kept here, for their windows are open and fresh ones take seconds to be as
-// fast. The end that has opened one may use it for the next lane by sending a LinkHello on it, as on a fresh one; not
-// the other, which perhaps could open none, and then has to learn so (links/mesh.h):
+// fast. Either end may use one for the next lane by sending a LinkHello on it, as on a fresh one; but an end that has
+// accepted it only while it can open connections to the other, too: where it cannot, it has to learn so (links/mesh.h).
 //
-//   kept, accepted --LinkHello--> offered to the owner --refused--> kept again
-//   kept, opened   --TakeKept --> the Dialer sends one -- likewise
-//   kept           --closed, anything else, kKeep, more than kept_max--> closed
+//   kept --LinkHello from the other end--> offered to the owner --refused--> kept again
+//        --TakeKept--> the Dialer sends one (where both do at once, both fall back to fresh connections) --likewise
+//        --closed, anything else, kKeep, more than kept_max--> closed
 //
 // None is kept, or used, that was made before the last DropKept, or whose other end's certificate has ended.
 //
@@ -30,6 +30,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -74,6 +75,7 @@ class Listener {
  public:
   using OnOffer = std::function<void(LinkOffer)>;
   static constexpr Duration kKeep = std::chrono::hours(1);
+  static constexpr std::size_t kReachedMax = 4096;
 
   // `fd`: listening and non-blocking.
   Listener(asio::io_context& context, ListenerOptions options, OnOffer on_offer);
@@ -85,7 +87,9 @@ class Listener {
   // A connection that was accepted.
   void Take(std::unique_ptr<Stream> stream);
   void Keep(KeptConnection kept);
-  // Returns the newest connection opened to the daemon that such a lane left; null: there is none.
+  // A connection to the daemon was opened, or could not be.
+  void OnConnected(const std::string& daemon, bool opened);
+  // Returns the newest connection to the daemon that such a lane left and this end may use; null: there is none.
   std::unique_ptr<Stream> TakeKept(const std::string& daemon, LaneId lane);
   // Closes them, and keeps none of those that are used now: who is at their other ends was proven before.
   void DropKept();
@@ -111,6 +115,7 @@ class Listener {
   BoundedConnectionSet by_daemon_;  // likewise of `kept_`
   Connections half_open_;
   Connections kept_;
+  std::set<std::string> reached_;     // daemons to which the last connection could be opened
   std::uint64_t newest_dropped_ = 0;  // Stream::number; none up to this one is kept
   std::uint64_t next_id_ = 1;
   std::uint64_t dropped_ = 0;

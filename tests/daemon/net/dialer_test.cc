@@ -277,6 +277,32 @@ TEST_F(KeptLanesTest, FreshOnesReplaceThoseThatFail) {
   EXPECT_TRUE(BothStand());
 }
 
+TEST_F(KeptLanesTest, FreshOneReplacesOneThatTheOtherEndUsesAtTheSameTime) {
+  const UniqueFd other = Keep(0);
+  DialTwo();
+  control::LinkHello hello;
+  hello.set_version_min(kProtocolVersionMin);
+  hello.set_version_max(static_cast<std::uint32_t>(Code::kJoinRefused));  // an answer's code has the same number
+  hello.set_group("theirs");
+  hello.set_from(8);
+  hello.set_to(9);
+  WriteAll(other.get(), FrameOf(hello));
+  EXPECT_EQ(AnswerFresh() + AnswerFresh(), 1U);
+  EXPECT_TRUE(BothStand());
+  EXPECT_TRUE(RunUntil([&] { return IsClosed(other.get()); }));
+}
+
+TEST_F(KeptLanesTest, ThoseThatTheOtherEndHasOpenedAreUsedOnceAFreshOneStands) {
+  auto [stream, other] = StreamPair();
+  stream->SetAccepted();
+  listener_.Keep({.daemon = "d2", .lane = LaneId(0), .stream = std::move(stream)});
+  DialTwo();
+  EXPECT_EQ(AnswerFresh() + AnswerFresh(), 1U);
+  ASSERT_TRUE(BothStand());
+  DialTwo();
+  EXPECT_EQ(NextFrame<control::LinkHello>(other.get()).lane(), 0U);
+}
+
 TEST_F(KeptLanesTest, RefusalIsAnAnswerAfterWhichTheyAreKept) {
   const std::array others = {Keep(0), Keep(1)};
   DialTwo();

@@ -228,15 +228,18 @@ TEST_F(KeptTest, CongestionControlOfOneThatIsUsedAgainIsReset) {
 }
 
 // Perhaps this end can open none, and has to learn so.
-TEST_F(KeptTest, OneThatTheOtherEndHasOpenedIsNotGiven) {
+TEST_F(KeptTest, OneThatTheOtherEndHasOpenedIsGivenWhileThisEndCanOpenOnes) {
   Start({});
   MemoryPair pair;
   pair.a->SetAccepted();
   listener_->Keep({.daemon = "a", .lane = LaneId(1), .stream = std::move(pair.a)});
   EXPECT_EQ(listener_->TakeKept("a", LaneId(1)), nullptr);
-  Write(*pair.b, FrameOf(Hello()));
-  ASSERT_TRUE(RunUntil([&] { return offers_.size() == 1; }));
-  EXPECT_TRUE(offers_[0].stream->accepted());
+  listener_->OnConnected("b", true);
+  listener_->OnConnected("a", true);
+  listener_->OnConnected("a", false);
+  EXPECT_EQ(listener_->TakeKept("a", LaneId(1)), nullptr);
+  listener_->OnConnected("a", true);
+  EXPECT_NE(listener_->TakeKept("a", LaneId(1)), nullptr);
 }
 
 TEST_F(KeptTest, ClosedAndBabblingOnesAreNotGiven) {
