@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """A training with a shared state, as one host of it: a join with a large state, or deaths again and again. See --help."""
 import argparse
+import datetime
 import json
 import pathlib
+import re
 import signal
 import statistics
 import subprocess
@@ -14,13 +16,14 @@ import ringway
 
 GRADIENT = 10_500_000  # elements of float32: of a model of ten million parameters
 PERIOD = 10  # seconds from a death to the next
+EVENT = re.compile(r"^(\S+)Z \w+ (trainer_gone|trainer_joins|view_installed) (?:.* world=(\d+))?")
 
 
 def arguments():
     parser = argparse.ArgumentParser(
         description="join: all hosts but the last train with a state of --state-mib and small steps; then the last joins. deaths: all"
         " train with gradients of 42 MB; after --seconds without, every 10 s of as many one trainer is killed and started again."
-        " Host 0 prints what it took.")
+        " Host 0 prints what it took, of each death also its parts.")
     parser.add_argument("--mode", choices=("join", "deaths"), required=True)
     parser.add_argument("--state-mib", type=int, default=1024)
     parser.add_argument("--seconds", type=float, default=60)
@@ -93,6 +96,45 @@ def measure_join(options):
           f" the others' steps take {median * 1e3:.0f} ms, the longest then {longest:.2f} s")
 
 
+def events_of(options, host):
+    """(seconds of the monotonic clock, event, world) of what a daemon logged of trainers and views."""
+    ahead = time.time() - time.monotonic()
+    for line in (options.work / f"daemon.{host}.log").read_text(encoding="utf-8").splitlines():
+        found = EVENT.match(line)
+        if found:
+            stamp = datetime.datetime.fromisoformat(found[1]).replace(tzinfo=datetime.timezone.utc).timestamp()
+            yield stamp - ahead, found[2], int(found[3] or 0)
+
+
+def parts_of(options, begin, end):
+    """Of each death from `begin` to `end`: seconds from when its daemon noticed it until each part of its return was over."""
+    logs = [list(events_of(options, host)) for host in range(options.world)]
+
+    def until(host, event, after, world=0):
+        return next(at for at, name, size in logs[host] if name == event and at > after and world in (0, size))
+
+    for victim, log in enumerate(logs):
+        for died in [at for at, name, _ in log if name == "trainer_gone" and begin <= at < end]:
+            others = [host for host in range(options.world) if host != victim]
+            back = until(victim, "trainer_joins", died)
+            steps = [step for step in steps_of(options, victim) if step["at"] > back]
+            yield {"the others' view without it": max(until(host, "view_installed", died, options.world - 1) for host in others),
+                   "the new trainer asks to join": back,
+                   "view with it on all": max(until(host, "view_installed", back, options.world) for host in range(options.world)),
+                   "it has the state": next(step["at"] for step in steps if "joined" in step),
+                   "its first step": next(step["at"] for step in steps if "revision" in step)}, died
+
+
+def print_parts(options, begin, end):
+    rows = {}
+    for parts, died in parts_of(options, begin, end):
+        for name, at in parts.items():
+            rows.setdefault(name, []).append(at - died)
+    print("| seconds after a death until | median | worst |\n|---|---|---|")
+    for name, values in rows.items():
+        print(f"| {name} | {statistics.median(values):.2f} | {max(values):.2f} |")
+
+
 def measure_deaths(options):
     """Each host starts its trainer again when it is killed, which they are in turn."""
     trainer = subprocess.Popen([sys.executable, "-B", *sys.argv, "--trainer"])
@@ -119,6 +161,7 @@ def measure_deaths(options):
     worlds = [step["world"] for step in steps_of(options, 0) if step.get("world") and first <= step["at"] < over]
     print(f"steps of 42 MB in {options.seconds:.0f} s: {counts[0]}; with a trainer killed every {PERIOD} s: {counts[1]},"
           f" which is {counts[1] / counts[0]:.2f}, of worlds of {min(worlds)} to {max(worlds)}")
+    print_parts(options, first, over - PERIOD / 2)
 
 
 def main():
