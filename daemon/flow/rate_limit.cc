@@ -42,7 +42,7 @@ bool RateLimit::HasHelped(const Window& window) const {
 }
 
 void RateLimit::Assume(double limit) {
-  if (!assumed_) assumed_.emplace();
+  if (!assumed_) assumed_ = Assumed();
   assumed_->grown_at = 0;
   limit_ = limit;
   model_.Assume(limit);
