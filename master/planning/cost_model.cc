@@ -1,27 +1,16 @@
 #include "master/planning/cost_model.h"
 
-#include <algorithm>
-
 #include "proto/check.h"
 
 namespace ringway {
 namespace {
 
-// Prices within this ratio are a tie: measured rates are no more exact.
-constexpr double kTieRatio = 1.03;
+// A schedule replaces an earlier one only if it is cheaper by this factor.
+constexpr double kTieRatio = 1.01;
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 std::vector<Rank> RanksOf(const std::vector<std::uint32_t>& order) { return {order.begin(), order.end()}; }
-
-// Returns what a table says for a size, and a ring beyond its end; nothing if it is empty.
-std::optional<Algorithm> LookUp(const std::vector<TableEntry>& table, std::uint64_t bytes) {
-  if (table.empty()) return std::nullopt;
-  for (const TableEntry& entry : table) {
-    if (bytes <= entry.bytes_upto) return entry.algorithm;
-  }
-  return Algorithm::kRing;
-}
 
 // Returns the routes in the executor's form.
 collective::Routes ExecutedRoutes(const Routes& routes, const PathMatrix& paths) {
@@ -76,59 +65,48 @@ bool CostModel::Allows(const Candidate& candidate, std::uint64_t bytes) const {
   return candidate.algorithm != Algorithm::kOneShot || bytes <= options_.eager_bytes_max;
 }
 
-bool CostModel::IsMoreRobust(const Candidate& one, const Candidate& other, std::optional<Algorithm> in_use) {
-  if (one.flows.paths != other.flows.paths) return one.flows.paths < other.flows.paths;
-  return one.algorithm == in_use && other.algorithm != in_use;
-}
-
-std::size_t CostModel::CheapestOf(const std::vector<Candidate>& candidates, std::uint64_t bytes,
-                                  std::optional<Algorithm> in_use) const {
-  std::vector<double> prices;
+std::size_t CostModel::CheapestOf(const std::vector<Candidate>& candidates, std::uint64_t bytes) const {
+  std::size_t cheapest = 0;
   double least = kNoLimit;
-  for (const Candidate& candidate : candidates) {
-    prices.push_back(Allows(candidate, bytes) ? PriceOf(candidate.flows, bytes, kTieRatio * least) : kNoLimit);
-    least = std::min(least, prices.back());
-  }
-  std::optional<std::size_t> chosen;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (prices[i] > kTieRatio * least) continue;
-    if (!chosen || IsMoreRobust(candidates[i], candidates[*chosen], in_use)) chosen = i;
+    if (!Allows(candidates[i], bytes)) continue;
+    const double price = PriceOf(candidates[i].flows, bytes, least);
+    if (price * kTieRatio >= least) continue;
+    cheapest = i;
+    least = price;
   }
-  return *chosen;
+  return cheapest;
 }
 
-Algorithm CostModel::Cheapest(std::uint64_t bytes, std::optional<Algorithm> in_use) const {
+Algorithm CostModel::Cheapest(std::uint64_t bytes) const {
   const std::vector<Candidate> candidates = CandidatesFor(OpKind::kAllReduce);
-  return candidates[CheapestOf(candidates, bytes, in_use)].algorithm;
+  return candidates[CheapestOf(candidates, bytes)].algorithm;
 }
 
-std::uint64_t CostModel::Crossover(const Candidate& low, const Candidate& high, std::uint64_t bytes,
-                                   std::optional<Algorithm> in_use) const {
-  const double ratio = IsMoreRobust(high, low, in_use) ? 1 / kTieRatio : kTieRatio;
+std::uint64_t CostModel::Crossover(const Candidate& low, const Candidate& high, std::uint64_t bytes) const {
   std::uint64_t upto = bytes;
   for (std::uint64_t step = bytes / 2; step >= bytes / 8; step /= 2) {
     const std::uint64_t middle = upto + step;
     if (!Allows(low, middle)) continue;
-    const double most = ratio * PriceOf(high.flows, middle, kNoLimit);
-    if (PriceOf(low.flows, middle, most) <= most) upto = middle;
+    const double price = PriceOf(high.flows, middle, kNoLimit);
+    if (PriceOf(low.flows, middle, price) <= price) upto = middle;
   }
   return upto;
 }
 
-std::vector<TableEntry> CostModel::BuildTable(OpKind collective, const std::vector<TableEntry>& in_use) const {
+std::vector<TableEntry> CostModel::BuildTable(OpKind collective) const {
   const std::vector<Candidate> candidates = CandidatesFor(collective);
-  const auto cheapest = [&](std::uint64_t bytes) { return CheapestOf(candidates, bytes, LookUp(in_use, bytes)); };
   std::vector<TableEntry> table;
-  std::size_t before = cheapest(kTableBytesMin);
+  std::size_t before = CheapestOf(candidates, kTableBytesMin);
   const auto step = [&](std::uint64_t from, std::size_t next) {  // from this size to its double
     if (next == before) return;
-    const std::uint64_t upto = Crossover(candidates[before], candidates[next], from, LookUp(in_use, from));
-    table.push_back({.bytes_upto = upto, .algorithm = candidates[before].algorithm});
+    table.push_back({.bytes_upto = Crossover(candidates[before], candidates[next], from),
+                     .algorithm = candidates[before].algorithm});
     before = next;
   };
   for (std::uint64_t bytes = kTableBytesMin; bytes < kTableBytesMax; bytes *= 4) {
-    const std::size_t end = cheapest(4 * bytes);
-    step(bytes, end == before ? end : cheapest(2 * bytes));
+    const std::size_t end = CheapestOf(candidates, 4 * bytes);
+    step(bytes, end == before ? end : CheapestOf(candidates, 2 * bytes));
     step(2 * bytes, end);
   }
   table.push_back({.algorithm = candidates[before].algorithm});

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <vector>
 
 #include "master/planning/flow_model.h"
@@ -22,7 +21,7 @@ namespace ringway {
 // part.
 inline constexpr double kQueuedPart = 0.5;
 
-// The order is that of preference where nothing else decides a tie.
+// The order is that of preference for ties: schedules that load fewer paths at once come first.
 inline constexpr std::array kAlgorithms = {Algorithm::kRing,   Algorithm::kTwoRings,        Algorithm::kRings,
                                            Algorithm::kDirect, Algorithm::kHierarchical,    Algorithm::kOneShot,
                                            Algorithm::kTree,   Algorithm::kHalvingDoubling, Algorithm::kNaive};
@@ -56,19 +55,16 @@ class CostModel {
   // REQUIRES: one of kAlgorithms.
   double Seconds(Algorithm algorithm, std::uint64_t bytes) const;
 
-  // Returns the cheapest algorithm. Within 3% of the least price the most robust one counts as the cheapest: that whose
-  // busiest host drives the fewest paths (FlowModel::Flows::paths), then the one `in_use`, then the first of
-  // kAlgorithms. The price is its time plus kQueuedPart of the time for which the previous operation may occupy the
-  // busiest pipe; with many in flight only that counts. One_shot is considered up to eager_bytes_max only: larger
-  // buffers wait until their receivers are READY, and these hold all but one of them as early values.
-  Algorithm Cheapest(std::uint64_t bytes, std::optional<Algorithm> in_use = std::nullopt) const;
+  // Returns the cheapest algorithm. In the order of kAlgorithms, each replaces the best so far if its price is over 1%
+  // less. The price is its time plus kQueuedPart of the time for which the previous operation may occupy the busiest
+  // pipe; with many in flight only that counts. One_shot is considered up to eager_bytes_max only: larger buffers wait
+  // until their receivers are READY, and these hold all but one of them as early values.
+  Algorithm Cheapest(std::uint64_t bytes) const;
 
   // The cheapest at each power of four from kTableBytesMin to kTableBytesMax, of those that a collective has; where two
   // neighbours differ, also at the power of two between, and the sizes on both sides of it are divided where the second
-  // becomes cheaper. Ascending, the last entry is open. Never empty. `in_use`: the table in force; empty: none. Takes 4
-  // ms for 8 peers, 0.14 s for 64.
-  std::vector<TableEntry> BuildTable(OpKind collective = OpKind::kAllReduce,
-                                     const std::vector<TableEntry>& in_use = {}) const;
+  // becomes cheaper. Ascending, the last entry is open. Never empty. Takes 4 ms for 8 peers, 0.14 s for 64.
+  std::vector<TableEntry> BuildTable(OpKind collective = OpKind::kAllReduce) const;
 
  private:
   struct Candidate {
@@ -77,17 +73,13 @@ class CostModel {
   };
   std::vector<Candidate> CandidatesFor(OpKind collective) const;
   bool Allows(const Candidate& candidate, std::uint64_t bytes) const;
-  // Returns whether `one` wins a tie with `other`.
-  static bool IsMoreRobust(const Candidate& one, const Candidate& other, std::optional<Algorithm> in_use);
   // Returns the index of the one that Cheapest means.
-  std::size_t CheapestOf(const std::vector<Candidate>& candidates, std::uint64_t bytes,
-                         std::optional<Algorithm> in_use) const;
+  std::size_t CheapestOf(const std::vector<Candidate>& candidates, std::uint64_t bytes) const;
   FlowModel::Flows FlowsOf(OpKind collective, Algorithm algorithm) const;
   double SecondsOf(const FlowModel::Flows& flows, std::uint64_t bytes, double limit) const;
   double PriceOf(const FlowModel::Flows& flows, std::uint64_t bytes, double limit) const;
-  // Up to where `low` wins against `high`, which is the cheapest of twice `bytes`.
-  std::uint64_t Crossover(const Candidate& low, const Candidate& high, std::uint64_t bytes,
-                          std::optional<Algorithm> in_use) const;
+  // Up to where `low` is no slower than `high`, which is the cheapest of twice `bytes`.
+  std::uint64_t Crossover(const Candidate& low, const Candidate& high, std::uint64_t bytes) const;
 
   FlowModel model_;
   collective::Routes routes_;

@@ -1,15 +1,12 @@
 #include "master/planning/flow_model.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <map>
 #include <queue>
-#include <set>
 #include <tuple>
 
 #include "proto/collective/grid.h"
-#include "proto/lane_roles.h"
 
 namespace ringway {
 namespace {
@@ -20,7 +17,6 @@ constexpr std::size_t kSegmentsLeast = 2;
 constexpr std::size_t kSegmentsOfAll = 1024;
 constexpr std::size_t kPiecesMost = 4;  // of a segment, that take turns with those of others
 constexpr double kGridSegmentsPerChunk = 4;
-constexpr double kNearbySeconds = std::chrono::duration<double>(kNearby).count();
 constexpr auto kGridSegmentBytesMin = static_cast<double>(collective::kSegmentBytesMin);
 
 // Orders turns that are ready at the same time by segment, then piece, then flow. They are one number because pricing
@@ -124,7 +120,6 @@ FlowModel::Flows FlowModel::FlowsOf(const collective::Transfers& transfers) cons
     }
   }
   out.busiest = BusiestOf(out);
-  out.paths = MostPathsOfAHost(out);
   return out;
 }
 
@@ -188,19 +183,6 @@ double FlowModel::BusiestOf(const Flows& flows) const {
     }
   }
   return busy.empty() ? 0 : *std::max_element(busy.begin(), busy.end());
-}
-
-std::uint32_t FlowModel::MostPathsOfAHost(const Flows& flows) const {
-  std::set<std::uint32_t> counted;
-  std::vector<std::uint32_t> paths(seconds_per_byte_.size());  // by uplink and downlink
-  std::uint32_t most = 0;
-  for (const Flows::Flow& flow : flows.flows) {
-    const auto [path, uplink, downlink, site] = flow.pipes;
-    const bool is_paced = uplink != kNoPipe && 2 * flow.delay >= kNearbySeconds;
-    if (!is_paced || !counted.insert(path).second) continue;
-    most = std::max({most, ++paths[uplink], ++paths[downlink]});
-  }
-  return most;
 }
 
 }  // namespace ringway

@@ -43,8 +43,7 @@ class FlowModel {
     };
     std::vector<double> parts;  // of the buffer, by chunk
     std::vector<Flow> flows;
-    double busiest = 0;       // of the pipe that is busy for the longest: seconds per byte of the buffer
-    std::uint32_t paths = 0;  // the most that one host sends or receives on, without nearby ones, which nobody paces
+    double busiest = 0;  // of the pipe that is busy for the longest: seconds per byte of the buffer
   };
   Flows FlowsOf(const collective::Transfers& transfers) const;
 
@@ -56,7 +55,6 @@ class FlowModel {
 
  private:
   double BusiestOf(const Flows& flows) const;
-  std::uint32_t MostPathsOfAHost(const Flows& flows) const;
 
   static constexpr std::uint32_t kNoPipe = ~std::uint32_t{0};
 

@@ -29,14 +29,6 @@ void SetRules(const std::vector<TableEntry>& table, Rules* rules) {
   for (const TableEntry& entry : table) AddRule(entry.bytes_upto, entry.algorithm, rules);
 }
 
-std::vector<TableEntry> TableOf(const Rules& rules) {
-  std::vector<TableEntry> table;
-  for (const control::AlgorithmRule& rule : rules) {
-    table.push_back({.bytes_upto = rule.bytes_upto(), .algorithm = static_cast<Algorithm>(rule.algorithm())});
-  }
-  return table;
-}
-
 // Returns whether the table and routes of `then` are over 10% faster than those of `now` at any size.
 bool IsFaster(const PathMatrix& paths, const control::View& then, const control::View& now) {
   constexpr double kGainRatio = 1.1;
@@ -150,15 +142,11 @@ void PlanOperations(const PathMatrix& paths, const Routes& routes, const control
   plan->set_retained_bytes_max(RetainedBytes(delay, current.plan(), *plan));
   if (delay > 0) {
     const CostModel model = ModelOf(paths, routes, *plan);
-    const control::Plan& now = current.plan();
-    const auto set_rules = [&](OpKind collective, const Rules& in_use, Rules* rules) {
-      SetRules(model.BuildTable(collective, TableOf(in_use)), rules);
-    };
-    set_rules(OpKind::kAllReduce, now.algorithms(), plan->mutable_algorithms());
-    set_rules(OpKind::kAllGather, now.gathers(), plan->mutable_gathers());
-    set_rules(OpKind::kReduceScatter, now.scatters(), plan->mutable_scatters());
-    set_rules(OpKind::kBroadcast, now.broadcasts(), plan->mutable_broadcasts());
-    set_rules(OpKind::kReduce, now.reduces(), plan->mutable_reduces());
+    SetRules(model.BuildTable(OpKind::kAllReduce), plan->mutable_algorithms());
+    SetRules(model.BuildTable(OpKind::kAllGather), plan->mutable_gathers());
+    SetRules(model.BuildTable(OpKind::kReduceScatter), plan->mutable_scatters());
+    SetRules(model.BuildTable(OpKind::kBroadcast), plan->mutable_broadcasts());
+    SetRules(model.BuildTable(OpKind::kReduce), plan->mutable_reduces());
   } else if (current.plan().algorithms_size() > 0) {
     *plan->mutable_algorithms() = current.plan().algorithms();
     *plan->mutable_gathers() = current.plan().gathers();

@@ -466,6 +466,13 @@ TEST(CostTable, OfAWanEndsNearTheLine) {
   EXPECT_LT(model.Seconds(cheapest, 64 * kMiB), 1.06 * 1.5 * 64 * kMiB / 50e6);
 }
 
+TEST(CostTable, KeepsTheRingUntilAnotherIsOverAPercentCheaper) {
+  const CostModel model = ModelOf(Wan());
+  EXPECT_LT(model.Seconds(Algorithm::kDirect, 11'000'000), model.Seconds(Algorithm::kRing, 11'000'000));
+  EXPECT_EQ(model.Cheapest(11'000'000), Algorithm::kRing);
+  EXPECT_EQ(model.Cheapest(8'000'000), Algorithm::kDirect);
+}
+
 TEST(CostTable, OfALocalNetworkPrefersTheRingForLargeSizesOnly) {
   const CostModel model = ModelOf(Lan());
   EXPECT_EQ(model.Cheapest(4 * kKiB), Algorithm::kOneShot);

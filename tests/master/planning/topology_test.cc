@@ -123,25 +123,6 @@ TEST(Topology, WithoutMeasurementsThePlanThatWasStays) {
   EXPECT_EQ(plan.algorithms(0).bytes_upto(), 7u);
 }
 
-TEST(Topology, ATieKeepsTheAlgorithmOfThePlanThatWas) {
-  const auto members = Members({{1, "a"}, {2, "b"}});
-  const PathMatrix paths = AllAway(members, std::chrono::milliseconds(100));
-  control::View current;
-  for (auto* rules : {current.mutable_plan()->mutable_algorithms(), current.mutable_plan()->mutable_gathers(),
-                      current.mutable_plan()->mutable_scatters()}) {
-    control::AlgorithmRule& rule = *rules->Add();
-    rule.set_bytes_upto(~std::uint64_t{0});
-    rule.set_algorithm(static_cast<std::uint32_t>(Algorithm::kDirect));
-  }
-  for (const auto& [before, expected] : {std::pair(control::View(), Algorithm::kRing), {current, Algorithm::kDirect}}) {
-    control::Plan plan = SomePlan();
-    PlanOperations(paths, {.ring = {0, 1}}, before, &plan);
-    for (const auto* rules : {&plan.algorithms(), &plan.gathers(), &plan.scatters()}) {
-      EXPECT_EQ(static_cast<Algorithm>(rules->rbegin()->algorithm()), expected);
-    }
-  }
-}
-
 control::View ViewOf(const std::vector<control::PeerInfo>& members, const PathMatrix& paths) {
   control::View view;
   *view.mutable_plan() = SomePlan();
