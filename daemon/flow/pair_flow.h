@@ -1,14 +1,13 @@
-// Flow control of one pair of peers: its lanes (lane_set.h) under its rate limit and the uplink's. The
-// pairs of a host share a HostFlow. Pure: samples and events go in, decisions come out.
+// Flow control of one pair of peers: its lanes (lane_set.h) under its rate limit and the uplink's. The pairs of a host
+// share a HostFlow. Pure: samples and events go in, decisions come out.
 //
 //   tick:     Look --> (read traffic of all lanes) --> Judge --> verdict   ... of all pairs, then
 //             HostFlow::Decide --> Pacer::Adopt
 //   segments: Pump --> give(lane) ... until the budget is spent, no lane takes more, or the pair has to wait
 //
-// While no path of this peer carries large segments,
-// there is nothing to overtake: small segments then prefer the large lanes, which have room for all of them at once and
-// a congestion window that fits the path; all of them are paced then. A pair within one host has no path: nothing is
-// paced or judged, and all lanes are used.
+// While no path of this peer carries large segments, there is nothing to overtake: small segments then prefer the large
+// lanes, which have room for all of them at once and a congestion window that fits the path; all of them are paced
+// then. A pair within one host has no path: nothing is paced or judged, and all lanes are used.
 //
 // Threads: one. Nothing here allocates for a segment.
 #pragma once
