@@ -21,9 +21,8 @@ Stages, all of them without arguments:
   fuzz      the fuzz targets, each for a while, in build/fuzz
   tidy      clang-format, clang-tidy and shellcheck, with build/tidy
 
-Builds are unity builds: many sources a compilation, which takes a third of the time. A test that fails is repeated twice, alone:
-if both pass it is a flake, and the run passes; a report of a sanitizer always fails the run. The closing table has each stage's
-time to build and to test, and names flakes, and skipped tests with their reasons.
+A test that fails is repeated twice, alone: if both pass it is a flake, and the run passes; a report of a sanitizer always fails the
+run. The closing table has each stage's time to build and to test, and names flakes, and skipped tests with their reasons.
 
 A short calibration first: a slow machine runs fewer seeds and shorter chaos and fuzzing, and the table says how much.
 RINGWAY_TEST_EFFORT=PERCENT sets that instead. Of all stages, one that would not end within 80 minutes at the pace of
@@ -79,9 +78,6 @@ FAILED=()
 LEFT_OUT=()
 PACE_MINUTES=0 # that the stages so far take on the reference
 
-# A source file costs most of its compilation in headers that its neighbours include too.
-UNITY=(-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=16)
-
 # timed_build DIRECTORY [TARGET...]: builds, and counts its time as the stage's time to build.
 timed_build() {
   local start=$SECONDS outcome=0
@@ -109,27 +105,27 @@ build_and_test() {
 show_tests() { grep -v -E '^ *(Start +[0-9]+: |[0-9]+/[0-9]+ Test +#[0-9]+: .* Passed +[0-9.]+ sec$)' || true; }
 
 stage_release() {
-  configure release build/test-release -DRINGWAY_TESTS=ON "${UNITY[@]}" && build_and_test build/test-release
+  configure release build/test-release -DRINGWAY_TESTS=ON && build_and_test build/test-release
 }
 
 stage_python() {
-  configure release build/test-release -DRINGWAY_TESTS=ON "${UNITY[@]}" || return 1
+  configure release build/test-release -DRINGWAY_TESTS=ON || return 1
   timed_build build/test-release ringway-master ringwayd ringwayctl ringway_test_device || return 1
   DETAIL=$(tests/python/run.sh build/test-release/bin build/python) && tidy_with build/python/wheel '^client/python/'
 }
 
 stage_quick() {
-  configure release build/test-release -DRINGWAY_TESTS=ON "${UNITY[@]}" && build_and_test build/test-release -L unit
+  configure release build/test-release -DRINGWAY_TESTS=ON && build_and_test build/test-release -L unit
 }
 
-stage_asan() { configure asan build/asan "${UNITY[@]}" && build_and_test build/asan; }
+stage_asan() { configure asan build/asan && build_and_test build/asan; }
 
-stage_tsan() { configure tsan build/tsan "${UNITY[@]}" && build_and_test build/tsan; }
+stage_tsan() { configure tsan build/tsan && build_and_test build/tsan; }
 
 stage_fuzz() {
   local targets
   mapfile -t targets < <(basename -s .cc tests/fuzz/*_fuzz.cc)
-  configure fuzz build/fuzz "${UNITY[@]}" && timed_build build/fuzz "${targets[@]}" || return 1
+  configure fuzz build/fuzz && timed_build build/fuzz "${targets[@]}" || return 1
   tests/fuzz/run.sh
 }
 
@@ -153,7 +149,7 @@ stage_tidy() {
   mapfile -t sources < <(own_files '*.cc' '*.h' '*.hpp')
   clang-format --dry-run -Werror "${sources[@]}" || return 1
   own_files '*.sh' .ci/run tests/chaos/run tests/wan/run | xargs shellcheck -x || return 1
-  configure release build/tidy -DRINGWAY_TESTS=ON "${UNITY[@]}" && timed_build build/tidy ringway_generated || return 1
+  configure release build/tidy -DRINGWAY_TESTS=ON && timed_build build/tidy ringway_generated || return 1
   tidy_with build/tidy '^(?!client/python/)' # whose headers stage python has
 }
 
