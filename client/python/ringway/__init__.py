@@ -11,6 +11,8 @@ Every failure is a subclass of `Error`, whose docstring says what it means and w
 
 from importlib.metadata import version as _version
 
+from ringway._local import LocalCluster as LocalCluster
+from ringway._local import local as local
 from ringway._ringway import *  # the errors, Work, Result, Member
 from ringway._session import Options as Options
 from ringway._session import Session as Session

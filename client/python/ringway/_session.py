@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 from ringway import _ringway
 from ringway._ringway import DaemonUnreachable, Error, InvalidArgument, Left, Result, Work
+from ringway._sockets import socket_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
 
 _log = logging.getLogger("ringway")
-
-DEFAULT_SOCKET = "/run/ringway/ringwayd.sock"
 
 
 class Options(TypedDict, total=False):
@@ -65,7 +64,8 @@ def join(
 
     group: its name, the same on all ranks.
     wait_world: a new group forms with at least this many peers; 1: this one alone.
-    socket: of the daemon on this host. None: the environment's RINGWAY_SOCKET, else /run/ringway/ringwayd.sock.
+    socket: of the daemon on this host. None: the environment's RINGWAY_SOCKET, else /run/ringway/ringwayd.sock, else that of a
+        running `ringway up` of this user (of several, ranks of this host take turns by LOCAL_RANK).
     name: unique in the group, for logs and status; "" lets the daemon choose.
     min_world: below it operations raise WorldTooSmall (the group takes the largest asked for).
     fail_on_peer_loss: an operation that loses a peer raises PeerLost instead of being retried; the same on all peers.
@@ -77,20 +77,11 @@ def join(
     rejoin_when_evicted: False: an eviction ends the session with Evicted.
     """
     options = locals()
-    options["socket"], advice = _socket(socket)
+    options["socket"], advice = socket_of(socket)
     try:
         return Session(**options)
     except DaemonUnreachable as error:
         raise DaemonUnreachable(f"{error.message} {advice}") from None
-
-
-def _socket(given: str | os.PathLike[str] | None) -> tuple[Any, str]:
-    """The socket's path, and how to name another."""
-    if given is not None:
-        return (os.fspath(given) if isinstance(given, os.PathLike) else given), "by socket="
-    if named := os.environ.get("RINGWAY_SOCKET"):
-        return named, "by RINGWAY_SOCKET, which names this one, or socket="
-    return DEFAULT_SOCKET, "by RINGWAY_SOCKET or socket="
 
 
 class Session(_ringway.Session):
