@@ -18,6 +18,11 @@ import ringway
 from cluster import PATIENCE, PROGRAMS, Process, eventually, together
 from ringway import _sockets
 
+try:
+    import torch
+except ImportError:
+    torch = None
+
 RINGWAY = pathlib.Path(sysconfig.get_path("scripts"), "ringway")
 
 
@@ -324,6 +329,56 @@ class RunTest(LaunchTest):
             process = self.command(*words)
             self.assertEqual(process.end(), code)
             self.assertIn(said, process.text())
+
+
+ELASTIC = """
+import os, signal, sys, torch
+import torch.distributed as dist
+attempt, rank, kept = os.environ["TORCHELASTIC_RESTART_COUNT"], int(os.environ["RANK"]), sys.argv[1]
+dist.init_process_group("ringway")
+model = torch.nn.Linear(1, 1, bias=False)
+torch.nn.init.zeros_(model.weight)
+if os.path.exists(kept):
+    model.load_state_dict(torch.load(kept))
+model = torch.nn.parallel.DistributedDataParallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+while (step := -round(model.module.weight.item())) < 6:  # the gradient is the mean of the ranks' inputs, 1
+    optimizer.zero_grad()
+    model(torch.tensor([[2.0 * rank]])).sum().backward()
+    optimizer.step()
+    if rank == 0:
+        torch.save(model.module.state_dict(), kept + ".new")
+        os.replace(kept + ".new", kept)
+    dist.barrier()
+    if rank == 1 and step == 2 and attempt == "0":
+        os.kill(os.getpid(), signal.SIGKILL)
+print("rank", rank, "attempt", attempt, "weight", model.module.weight.item(), flush=True)
+dist.destroy_process_group()
+"""
+
+
+@unittest.skipUnless(torch, "torch is not installed: RINGWAY_TEST_TORCH=1 installs it, 5.4 GB")
+class TorchrunTest(LaunchTest):
+    def torchrun(self, *words):
+        kept = self.directory / "kept.pt"
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *words]
+        process = Process(self.directory / "torchrun.log", [*command, self.script(ELASTIC), kept])
+        self.addCleanup(process.kill)
+        return process
+
+    @unittest.skipIf(os.path.exists(_sockets.DEFAULT_SOCKET), "this machine has a daemon")
+    def test_without_a_daemon_it_says_so(self):
+        run = self.torchrun()
+        self.assertNotEqual(run.end(), 0)
+        self.assertRegex(run.text(), "DaemonUnreachable: no daemon listens on .*by RINGWAY_SOCKET or socket=; .*`ringway up`")
+
+    @unittest.skipIf(os.path.exists(_sockets.DEFAULT_SOCKET), "this machine has a daemon")
+    def test_a_rank_that_dies_comes_back_and_the_training_goes_on(self):
+        self.command("up", "--daemons", "2").said("next ")
+        run = self.torchrun("--max-restarts", "1")
+        self.assertEqual(run.end(), 0, run.text())
+        ends = sorted(line for line in run.text().splitlines() if line.startswith("rank "))
+        self.assertEqual(ends, [f"rank {rank} attempt 1 weight -6.0" for rank in range(2)])
 
 
 if __name__ == "__main__":
