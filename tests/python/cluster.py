@@ -65,10 +65,10 @@ class Process:
     def signal(self, number):
         self.process.send_signal(number)
 
-    def end(self):
+    def end(self, seconds=PATIENCE):
         """The exit code, once it has ended."""
         try:
-            return self.process.wait(PATIENCE)
+            return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"it does not end: {self.text()}") from None
 

@@ -14,7 +14,8 @@ install() {
   [[ -x $PYTHON ]] || python3 -m venv "$DIRECTORY/venv" || return 1
   # The build tools stay installed: without isolation the next build is one of what changed.
   "$PYTHON" -m pip install --no-input --disable-pip-version-check 'scikit-build-core>=0.10' 'nanobind>=2.8,<4' ninja numpy \
-    ml_dtypes ${RINGWAY_TEST_TORCH:+torch expecttest torchft==0.2.0 parameterized kubernetes-validate} || return 1
+    ml_dtypes ${RINGWAY_TEST_TORCH:+torch expecttest torchft==0.2.0 parameterized accelerate lightning transformers
+    kubernetes-validate} || return 1
   "$PYTHON" -m pip install --no-input --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
     --config-settings build-dir="$DIRECTORY/wheel" --config-settings cmake.define.CMAKE_EXPORT_COMPILE_COMMANDS=ON \
     "$ROOT/client/python"
