@@ -20,6 +20,7 @@ std::atomic<bool> waits_no_more = false;  // calls return at once, except in thr
 std::thread::id exits;                    // the thread that ends the interpreter
 std::atomic<int> calls = 0;               // under way
 thread_local bool in_handler = false;
+thread_local bool without_gil = false;
 
 // Guarded by the GIL. Never destroyed: sessions may end after this library's destructors.
 std::vector<std::weak_ptr<Session>>& Sessions() {
@@ -36,12 +37,14 @@ void EndAll() {
     if (auto alive = session.lock()) open.push_back(std::move(alive));
   }
   nb::gil_scoped_release released;
+  without_gil = true;
   for (const auto& session : open) session->Abort();
   const auto deadline = std::chrono::steady_clock::now() + kExitPatience;
   while (calls > 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   waits_no_more = true;
+  without_gil = false;
 }
 
 }  // namespace
@@ -65,6 +68,9 @@ bool Interrupted() noexcept {
   return raised;
 }
 
+// PyGILState_Check is not part of the limited API.
+bool HoldsGil() { return !without_gil && PyGILState_GetThisThreadState() != nullptr; }
+
 void CallLater(int (*function)(void*), void* argument) {
   if (!exiting) (void)Py_AddPendingCall(function, argument);
 }
@@ -75,12 +81,14 @@ WithoutGil::WithoutGil() : state_(nullptr) {
   if (waits_no_more && std::this_thread::get_id() != exits) return;
   ++calls;
   state_ = PyEval_SaveThread();
+  without_gil = true;
 }
 
 WithoutGil::~WithoutGil() {
   if (state_ == nullptr) return;
   while (waits_no_more && std::this_thread::get_id() != exits) std::this_thread::sleep_for(std::chrono::hours(1));
   PyEval_RestoreThread(state_);
+  without_gil = false;
   --calls;
 }
 

@@ -26,6 +26,9 @@ void EndAtExit(const std::shared_ptr<Session>& session);
 // JoinOptions::interrupted: whether a signal handler or a callback has raised, or the interpreter exits. Takes the GIL.
 bool Interrupted() noexcept;
 
+// Whether this thread may touch Python objects. Also false where a call without the GIL took it back for a while.
+bool HoldsGil();
+
 // Has the main thread call this, with the GIL, when it runs Python next. Nobody does once the interpreter exits, or
 // where too much waits for it. Any thread, with or without the GIL.
 void CallLater(int (*function)(void*), void* argument);

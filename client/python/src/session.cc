@@ -357,7 +357,7 @@ PySession::PySession(nb::handle on_waiting, const nb::kwargs& options) {
       delete static_cast<Kept*>(arrays);
       return 0;
     };
-    if (kept->empty() || PyGILState_Check() != 0)
+    if (kept->empty() || HoldsGil())
       delete kept;
     else
       CallLater(drop, kept);
