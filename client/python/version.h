@@ -1,0 +1,1 @@
+../include/ringway/version.h
