@@ -1,7 +1,12 @@
 #include "proto/hash.h"
 
-// The dispatching entry points of libxxhash pick SSE2, AVX2 or AVX-512 at run time.
+// On x86-64 the dispatching entry points of libxxhash pick SSE2, AVX2 or AVX-512 at run time. Debian's libxxhash.a
+// lacks them.
+#if defined(__x86_64__) && !defined(RINGWAY_STATIC)
 #include <xxh_x86dispatch.h>
+#else
+#include <xxhash.h>
+#endif
 
 namespace ringway {
 

@@ -17,7 +17,7 @@ Stages, all of them without arguments:
   release   everything with the flags of a release, in build/test-release
   asan      tests with AddressSanitizer and UndefinedBehaviorSanitizer, in build/asan
   tsan      tests of what has threads with ThreadSanitizer, in build/tsan
-  python    the Python module, built and installed as its users do (needs PyPI), and clang-tidy over it, in build/python
+  python    the wheel, built and installed as its users do (needs PyPI), and clang-tidy over its module, in build/python
   fuzz      the fuzz targets, each for a while, in build/fuzz
   tidy      clang-format, clang-tidy and shellcheck, with build/tidy
 
@@ -110,8 +110,9 @@ stage_release() {
 
 stage_python() {
   configure release build/test-release -DRINGWAY_TESTS=ON || return 1
-  timed_build build/test-release ringway-master ringwayd ringwayctl ringway_test_device || return 1
-  DETAIL=$(tests/python/run.sh build/test-release/bin build/python) && tidy_with build/python/wheel '^client/python/'
+  timed_build build/test-release ringway_test_device || return 1
+  DETAIL=$(tests/python/run.sh build/test-release/tests/device/libringway_test_device.so build/python) &&
+    tidy_with build/python/module-* '^client/python/'
 }
 
 stage_quick() {

@@ -11,7 +11,7 @@ fail() {
   status=1
 }
 
-for script in deploy/quickstart.sh tests/run.sh tests/wan/run tests/bench/compare.sh tests/bench/wan.sh tests/bench/beside.sh \
+for script in deploy/quickstart.sh deploy/wheel.sh tests/run.sh tests/wan/run tests/bench/compare.sh tests/bench/wan.sh tests/bench/beside.sh \
   tests/bench/flood.sh tests/bench/lanes.sh tests/bench/python_wan.sh tests/bench/two_users.sh; do
   help=$("$ROOT/$script" --help) || fail "$script --help fails"
   [[ $help == Usage:* ]] || fail "$script --help does not begin with the usage"

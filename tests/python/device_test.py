@@ -6,9 +6,9 @@ import os
 import pathlib
 import unittest
 
-from cluster import PROGRAMS, ClusterTest
+from cluster import ClusterTest
 
-DEVICE_LIBRARY = PROGRAMS.parent / "tests/device/libringway_test_device.so"
+DEVICE_LIBRARY = pathlib.Path(os.environ["RINGWAY_TEST_DEVICE"])
 
 # OnDevice(array): a copy in device memory, which exports itself by DLPack. host(x): what is there.
 TEST_DEVICE = """

@@ -114,6 +114,11 @@ class LocalTest(LaunchTest):
         with self.assertRaisesRegex(FileNotFoundError, f"ringway-master is not in {self.directory}.*install a wheel"):
             ringway.local()
         os.environ.pop("RINGWAY_PROGRAMS")
+        # The wheel's own programs are beside the interpreter.
+        for elsewhere in (unittest.mock.patch("sysconfig.get_path", return_value="/nowhere"),
+                          unittest.mock.patch("sys.executable", "/nowhere/python")):
+            elsewhere.start()
+            self.addCleanup(elsewhere.stop)
         self.environment(PATH="/nowhere")
         with self.assertRaisesRegex(FileNotFoundError, "neither beside .* nor on PATH: install a wheel"):
             ringway.local()
