@@ -1,6 +1,7 @@
-"""The manifests of deploy/examples/kubernetes: valid, and their commands and probes work, as the user and with the secrets that they name.
+"""The manifests of deploy/examples for Kubernetes and SkyPilot: valid, and their commands and probes work, as the user and with the
+secrets that they name.
 
-There is no cluster here: this takes the kubelet's part, on loopback.
+There is no cluster and no cloud here: this takes the kubelet's and SkyPilot's part, on loopback.
 """
 
 import http.client
@@ -8,7 +9,9 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -22,6 +25,14 @@ except ImportError:
     kubernetes_validate = None
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "deploy/examples/kubernetes"
+SKYPILOT = EXAMPLES.parent / "skypilot.yaml"
+TRAIN = """
+import numpy, ringway
+with ringway.join("demo", wait_world=2, timeout=60) as session:
+    x = numpy.ones(3)
+    session.all_reduce(x)
+    print("sum", x.tolist(), flush=True)
+"""
 VERSIONS = ("1.30", "1.37")
 NODE = "node-1.example.com"
 
@@ -140,6 +151,57 @@ class ManifestsTest(unittest.TestCase):
         for run in runs:
             self.assertEqual(run.end(), 0, run.text())
         self.assertTrue((self.directory / "master-journal/master.db").exists())
+
+
+@unittest.skipUnless(kubernetes_validate, "PyYAML is not installed: RINGWAY_TEST_TORCH=1 installs it, with kubernetes-validate")
+class SkypilotTest(unittest.TestCase):
+    def setUp(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ringway-skypilot-"))
+        self.addCleanup(shutil.rmtree, self.directory)
+
+    def test_it_is_what_skypilot_takes(self):
+        try:
+            import sky
+        except ImportError:
+            self.skipTest("skypilot is not installed")
+        config = yaml.safe_load(SKYPILOT.read_text(encoding="utf-8"))
+        config["workdir"], config["file_mounts"] = str(self.directory), {}  # which has to be there
+        task = sky.Task.from_yaml_config(config, env_overrides={"NAME": "a"})
+        self.assertEqual((task.envs["NAME"], task.envs["MASTER"]), ("a", ""))
+        self.assertEqual([list(resources.ports) for resources in task.resources], [["7400-7401"]])
+
+    def test_two_clouds_sum(self):
+        subprocess.run([PROGRAMS / "ringwayctl", "certs", "init", self.directory / "ca"], check=True, stdout=subprocess.DEVNULL)
+        for words in re.findall(r"ringwayctl (certs issue .*)", SKYPILOT.read_text(encoding="utf-8")):
+            subprocess.run([PROGRAMS / "ringwayctl", *words.split()], check=True, cwd=self.directory, stdout=subprocess.DEVNULL)
+        programs = self.directory / "programs"
+        programs.mkdir()
+        for name, does in (("curl", "echo 127.0.0.1"), ("python", f"exec '{sys.executable}' \"$@\"")):
+            programs.joinpath(name).write_text(f"#!/bin/sh\n{does}\n", encoding="utf-8")
+            programs.joinpath(name).chmod(0o755)
+        self.directory.joinpath("train.py").write_text(TRAIN, encoding="ascii")
+        port = _free_port()
+        runs = [self.launch("a", port, ""), self.launch("b", port, f"127.0.0.1:{port}")]
+        for run in runs:
+            self.assertEqual(run.said("sum "), "sum [2.0, 2.0, 2.0]")
+
+    def launch(self, name, port_of_master, master):
+        """A machine of a cloud: a home of its own."""
+        task = yaml.safe_load(SKYPILOT.read_text(encoding="utf-8"))
+        home = self.directory / f"home-{name}"
+        for where, what in task["file_mounts"].items():
+            shutil.copytree(self.directory / what.replace("${NAME}", name), home / where.removeprefix("~/"))
+        script = task["run"].replace(":7400", f":{port_of_master}").replace(":7401", f":{_free_port()}")
+        environment = {**os.environ, **task["envs"], "HOME": str(home), "NAME": name, "MASTER": master}
+        environment["PATH"] = f"{self.directory / 'programs'}:{PROGRAMS}:{os.environ['PATH']}"
+        run = Process(self.directory / f"{name}.log", ["bash", "-c", script], env=environment, cwd=self.directory, start_new_session=True)
+        self.addCleanup(self.end, run)
+        return run
+
+    @staticmethod
+    def end(run):
+        os.killpg(run.process.pid, signal.SIGKILL)  # what SkyPilot does at last
+        run.kill()
 
 
 if __name__ == "__main__":
