@@ -6,6 +6,7 @@ import logging
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -217,11 +218,14 @@ class UpTest(LaunchTest):
         self.assertIn("not yours alone to write to", up.text())
         place = _sockets.up_directory()
         place.joinpath("up").mkdir(parents=True)
-        place.joinpath("up", "d0.sock").touch()
-        place.chmod(0o777)
-        self.assertEqual(_sockets.up_sockets(place), [])
-        place.chmod(0o700)
-        self.assertEqual(len(_sockets.up_sockets(place)), 1)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as daemon:
+            daemon.bind(str(place / "up/d0.sock"))
+            daemon.listen()
+            place.chmod(0o777)
+            self.assertEqual(_sockets.up_sockets(place), [])
+            place.chmod(0o700)
+            self.assertEqual(_sockets.up_sockets(place), [str(place / "up/d0.sock")])
+        self.assertEqual(_sockets.up_sockets(place), [])  # what one that was killed left behind
 
 
 SUM = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import socket
 import stat
 import tempfile
 from typing import Any
@@ -30,7 +31,21 @@ def up_sockets(directory: pathlib.Path) -> list[str]:
     if not is_own_directory(directory):
         return []
     numbers = {path.stem[1:] for path in (directory / "up").glob("d*.sock")}
-    return [str(directory / "up" / f"d{i}.sock") for i in sorted(int(x) for x in numbers if x.isdecimal())]
+    paths = [str(directory / "up" / f"d{i}.sock") for i in sorted(int(x) for x in numbers if x.isdecimal())]
+    return [path for path in paths if _is_listening(path)]
+
+
+def _is_listening(path: str) -> bool:
+    """False of what a daemon that was killed left behind."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except BlockingIOError:  # its backlog is full
+            return True
+        except OSError:
+            return False
+    return True
 
 
 def found_socket(local_rank: int = 0) -> str | None:
