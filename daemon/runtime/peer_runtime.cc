@@ -314,6 +314,7 @@ void PeerRuntime::CarryOutActions() {
     for (agreement::Action& action : actions) {
       std::visit([this](auto& one) { CarryOut(one); }, action);
     }
+    if (!ended_ && named_ != Epoch()) NameMembers();  // a trainer with nothing in flight sees who is lost, too
   }
 }
 

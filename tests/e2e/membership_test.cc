@@ -55,6 +55,18 @@ void AdmitSecond(Sessions* ranks, const JoinOptions& options) {
   ExpectWorld(*ranks, 2);
 }
 
+TEST(Membership, TrainerWithNothingInFlightSeesWhoIsLost) {
+  Cluster cluster({.daemons = 3});
+  Sessions ranks = cluster.JoinWorld(3);
+  ASSERT_EQ(ranks.size(), 3u);
+  ranks[2]->Abort();
+  const auto knows = [&](const Session& rank) {
+    const auto members = rank.Members();
+    return members.ok() && members->size() == 2;
+  };
+  EXPECT_TRUE(Eventually([&] { return knows(*ranks[0]) && knows(*ranks[1]); }));
+}
+
 // The daemon finishes what it had begun with the inputs as they were, and writes nothing of it to the trainer any more.
 TEST(Membership, MemoryIsTheTrainersAgainAfterAnAbort) {
   constexpr std::size_t kCount = 1 << 20;

@@ -19,7 +19,7 @@ class ReadmeTest(ClusterTest):
     def setUp(self):
         super().setUp()
         blocks = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-        self.ten_lines, self.whole = blocks.findall(README.read_text(encoding="utf-8"))
+        self.ten_lines, self.whole, self.reconfiguration = blocks.findall(README.read_text(encoding="utf-8"))
         self.number = itertools.count()
 
     def run_block(self, block, index, world):
@@ -36,6 +36,9 @@ class ReadmeTest(ClusterTest):
         for trainer in trainers:
             self.assertEqual(trainer.end(), 0, trainer.text())
             self.assertEqual(trainer.text(), "trained 100 steps with 2 ranks, weight 1.0000\n")
+
+    def test_reconfiguration_is_python(self):  # a part of a program; reconfigure_training.py is a whole one
+        compile(self.reconfiguration, README.name, "exec")
 
     def test_the_whole_loop_admits_newcomers_and_survives_a_death(self):
         trainers = [self.run_block(self.whole, i, 2) for i in range(2)]

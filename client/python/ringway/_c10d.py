@@ -3,8 +3,9 @@
 A process group is a group of Ringway, which each of its ranks joins with a session of its own. c10d's ranks are fixed by the
 program, Ringway's by the master: what is laid out by rank is rearranged where the two orders differ.
 
-c10d knows no change of a world: when a rank is lost, what runs fails with PeerLost on all others, and what comes after with
-WorldTooSmall. A timeout, of the group or of one call, is the operation's deadline: it fails with Deadline on all ranks, or on none.
+When a rank is lost, what runs fails with PeerLost on all others, and what comes after with WorldTooSmall. A group made with
+`enable_reconfigure` goes on when it is configured anew (_c10d_elastic.py), any other has ended. A timeout, of the group or of one
+call, is the operation's deadline: it fails with Deadline on all ranks, or on none.
 
 Tensors are in host memory or a GPU's, which is staged through the host. A collective of GPU tensors begins after what the current
 stream holds; waiting for it blocks the caller until it is over, and makes the current stream wait for what is left to copy.
@@ -16,7 +17,6 @@ that nobody waits for, threads of the group finish: one each, so that no message
 from __future__ import annotations
 
 import functools
-import weakref
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Callable, Sequence
 
@@ -25,7 +25,8 @@ import torch.distributed as dist
 
 import ringway
 from ringway._c10d_gathered import BITWISE, bitwise, sparse_sum
-from ringway._c10d_join import Membership, StoreBarrier, bounded
+from ringway._c10d_group import Group, check_options
+from ringway._c10d_join import bounded
 from ringway._c10d_tensors import (
     OF_NUMPY,
     OPS,
@@ -41,42 +42,14 @@ from ringway._c10d_tensors import (
     reduction_of,
     settling,
 )
-from ringway._c10d_work import Operation, Submissions, Work, seconds_of
+from ringway._c10d_work import Operation, Work, seconds_of
 
 if TYPE_CHECKING:
     Tensors = Sequence[torch.Tensor]
     Submission = Callable[[], ringway.Work]
 
 
-class RingwayProcessGroup(dist.ProcessGroup):
-    """global_ranks: of each of its ranks, none: they are the same. title: for logs."""
-
-    def __init__(
-        self,
-        store: dist.Store,
-        rank: int,
-        size: int,
-        timeout: timedelta,
-        global_ranks: Sequence[int] = (),
-        title: str = "",
-    ) -> None:
-        super().__init__(rank, size)
-        self._rank, self._size = rank, size
-        self._group_name, self._is_split_off = title, False
-        self._timeout = timeout.total_seconds()
-        self._store, self._store_barrier = store, StoreBarrier(store, rank, size)
-        self._global_ranks = list(global_ranks) or list(range(size))
-        self._membership = Membership(store, rank, size, self._timeout, self._global_ranks, title or "of torch")
-        self._session = self._membership.session
-        self._order, self._places = self._membership.order, self._membership.places
-        self._submissions = Submissions(self._session, self._membership.translate)
-        weakref.finalize(self, self._submissions.abort).atexit = False  # of one that is dropped
-
-    @property
-    def error(self) -> Exception | None:
-        """What an operation failed with first."""
-        return self._submissions.error
-
+class RingwayProcessGroup(Group):
     # ------------------------------------------------------------------------------------------ operations
 
     def _start(
@@ -90,12 +63,11 @@ class RingwayProcessGroup(dist.ProcessGroup):
 
         patience: seconds, of this call; None: the group's timeout.
         """
-        seconds, membership = bounded(patience or self._timeout), self._membership
-        has_own_deadline = seconds != membership.deadline
-        operation = Operation(
-            submissions, output, after, seconds, has_own_deadline, membership.is_whole, self._submissions
-        )
+        membership = self._membership
+        operation = Operation(submissions, output, after, bounded(patience or self._timeout), membership, self._submissions)
         try:
+            if membership.watch is not None and not operation.was_whole:
+                raise membership.lost(operation)
             self._submissions.submit(operation)
         except ringway.Error as error:
             raise membership.translate(error) from None
@@ -345,122 +317,36 @@ class RingwayProcessGroup(dist.ProcessGroup):
 
     def send(self, tensors: Tensors, dst: int, tag: int = 0) -> dist.Work:
         x = elements_of(tensors[0]).contiguous()
-        return self._start([functools.partial(self._session.send_async, x, self._peer(dst), tag=tag)], list(tensors))
+        submission = functools.partial(self._session.send_async, x, self._peer(dst), tag=tag, channel=self._membership.channel)
+        return self._start([submission], list(tensors))
 
     def recv(self, tensors: Tensors, src: int, tag: int = 0) -> dist.Work:
-        return self._in_place(self._session.recv_async, tensors[0], None, self._peer(src), tag=tag)
+        channel = self._membership.channel
+        return self._in_place(self._session.recv_async, tensors[0], None, self._peer(src), tag=tag, channel=channel)
 
     def _peer(self, rank: int) -> int:
         """Of one other rank: the two could go on after a loss, the group does not."""
         if not self._membership.is_whole:
-            raise self._membership.translate(ringway.WorldTooSmall())
+            raise self._membership.lost(None)
         return self._place_of(rank)
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> dist.Work:
         raise ringway.NotSupported("a receive names its sender: the backend has none from any rank")
 
-    # ------------------------------------------------------------------------------------------ the group
-
-    def size(self) -> int:
-        return self._size
-
-    def rank(self) -> int:
-        return self._rank
-
-    def set_timeout(self, timeout: timedelta) -> None:
-        """Of what comes after this call."""
-        self._timeout = timeout.total_seconds()
-
-    _set_default_timeout = set_timeout
-
-    # torch keeps these in what it calls a group's backends, and a group in Python has none.
-
-    def _get_backend(self, device: torch.device) -> RingwayProcessGroup:
-        if device.type not in ("cpu", "cuda"):
-            raise ringway.NotSupported(f"the backend has nothing for {device}: it takes tensors of the host and of CUDA")
-        return self
-
-    @property
-    def _device_types(self) -> list[torch.device]:
-        """None while torch makes the group: its recorder of operations takes that for a group that it cannot record. For one that
-        is split off torch asks once before that, to find its backend."""
-        is_shown = self in dist.distributed_c10d._world.pg_names or self._is_split_off
-        self._is_split_off = False
-        return [torch.device("cpu")] if is_shown else []
-
-    def _set_group_name(self, name: str) -> None:
-        self._group_name = name
-
-    @property
-    def group_name(self) -> str:
-        return self._group_name
-
-    def getBackendName(self) -> str:
-        return "ringway"
-
-    def name(self) -> str:
-        return "ringway"
-
-    # Splitting: torch asks the backend whether it can, and the group to do it. A new group of Ringway is no dearer.
-
-    @property
-    def supports_splitting(self) -> bool:
-        return True
-
-    def eager_connect_single_device(self, device: torch.device | None = None) -> None:
-        """It is connected."""
-
-    def perform_nocolor_split(self, device: torch.device) -> None:
-        """Who is not in the new group has nothing to do."""
-
-    def get_group_store(self) -> dist.Store:
-        return self._store
-
-    def split_group(
-        self,
-        new_ranks: Sequence[int],
-        timeout: timedelta | None = None,
-        opts: Any = None,
-        group_name: str | None = None,
-        group_desc: str | None = None,
-        device_types: Sequence[torch.device] | None = None,
-    ) -> RingwayProcessGroup | None:
-        if self._rank not in new_ranks:
-            return None
-        _check_options(opts)
-        name = group_name or f"{self._group_name}:split:{','.join(map(str, new_ranks))}"
-        group = RingwayProcessGroup(
-            dist.PrefixStore(f"{name}/", self._store),
-            list(new_ranks).index(self._rank),
-            len(new_ranks),
-            timedelta(seconds=self._timeout) if timeout is None else timeout,
-            [self._global_ranks[rank] for rank in new_ranks],
-            name,
-        )
-        group._is_split_off = True
-        return group
-
-    def shutdown(self) -> None:
-        self._submissions.leave()
-
-    def abort(self) -> None:
-        self._submissions.abort()
-
-
-def _check_options(options: Any) -> None:
-    if options is not None:
-        raise ringway.NotSupported("the backend has no options for a group (pg_options)")
-
 
 def _create(options: Any, backend_options: Any = None) -> RingwayProcessGroup:
-    _check_options(backend_options)
+    check_options(backend_options)
+    ranks, world = options.global_ranks_in_group, dist.GroupMember.WORLD
+    if ranks and isinstance(world, RingwayProcessGroup) and world.supports_reconfigure:
+        return world.part(options.store, ranks, options.timeout, options.group_id)
     return RingwayProcessGroup(
         options.store,
         options.group_rank,
         options.group_size,
         options.timeout,
-        options.global_ranks_in_group,
+        ranks,
         options.group_id,
+        getattr(options, "enable_reconfigure", False),  # of torch 2.14
     )
 
 

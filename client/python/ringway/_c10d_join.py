@@ -50,89 +50,140 @@ def ranks_text(ranks: Sequence[int]) -> str:
 
 
 class Membership:
-    """A rank's session of the group that a process group is, made anew for each.
+    """What a process group is to a session of Ringway: c10d's ranks and Ringway's, and errors in c10d's terms.
 
-    store: the process group's. timeout: seconds.
-    global_ranks: of each rank of the group, which errors and logs name.
-    title: of the process group, for logs.
+    members: names, by Ringway's rank. names: by c10d's. labels: of each rank, which errors and logs name. deadline: seconds,
+    of operations that name none.
     """
 
+    cause = "a process group goes on with all its ranks only: destroy it, make another"
+    channel = 0
+    """Of messages."""
+    watch: float | None = None
+    """Seconds between two looks at who is there, of who waits for an operation; None: the master ends what nobody can finish."""
+
     def __init__(
-        self, store: dist.Store, rank: int, size: int, timeout: float, global_ranks: Sequence[int], title: str
+        self, session: ringway.Session, members: Sequence[str], names: Sequence[str], labels: Sequence[int], deadline: float
     ) -> None:
-        self._global_ranks, self._title = global_ranks, title
-        self._next_word, self._pause = 0.0, _LOG_FIRST
-        turn = store.add(f"turn{rank}", 1)  # a store may have served groups before, which were as many for all
-        if rank == 0:
-            store.set(f"group/{turn}", f"{os.environ.get('RINGWAY_GROUP', 'torch')}-{uuid.uuid4().hex}")
-        store.set(f"here{rank}/{turn}", "")
-        self._await_all(store, [f"here{i}/{turn}" for i in range(size)], timeout)
-        names = [f"rank {i}" for i in global_ranks]
-        self.deadline = bounded(timeout)
-        """Seconds: of operations that name none."""
-        self.session = ringway.join(
-            store.get(f"group/{turn}").decode(),
-            name=names[rank],
-            wait_world=size,
-            min_world=size,
-            fail_on_peer_loss=True,
-            op_deadline=self.deadline,
-            evict_hung_after=None,  # a rank that is busy for long: others give up waiting after the timeout
-            reconnect=0,
-            timeout=max(timeout, _JOIN_MIN),
-            on_waiting=self._on_waiting,
-        )
-        self._names = names
-        members = [member.name for member in self.session.members()]
+        self.session, self.deadline = session, deadline
+        self._names, self._labels = names, labels
         self.order = [names.index(name) for name in members]
         """c10d's rank of each of Ringway's."""
         self.places = [members.index(name) for name in names]
         """And the other way around."""
-
-    def _await_all(self, store: dist.Store, keys: list[str], timeout: float) -> None:
-        begin = time.monotonic()
-        pause = _LOG_FIRST
-        for place, key in enumerate(keys):
-            while not has_key(store, key, min(pause, begin + timeout - time.monotonic())):
-                missing = [self._global_ranks[i] for i in range(place, len(keys)) if not store.check([keys[i]])]
-                waited = time.monotonic() - begin
-                if not missing:
-                    continue
-                if waited >= timeout:
-                    raise ringway.Timeout(
-                        f"{ranks_text(missing)} did not come to process group {self._title} within {timeout} s"
-                    )
-                _log.warning("process group %s waits for %s since %.0f s", self._title, ranks_text(missing), waited)
-                pause = min(2 * pause, _LOG_MAX)
-
-    def _on_waiting(self, problem: ringway.Error | None) -> None:
-        if problem is None or time.monotonic() < self._next_word:
-            return
-        _log.warning("process group %s cannot begin yet: %s", self._title, problem)
-        self._next_word = time.monotonic() + self._pause
-        self._pause = min(2 * self._pause, _LOG_MAX)
 
     @property
     def is_whole(self) -> bool:
         """No rank is known to be lost."""
         return self.session.world_size == len(self._names)
 
+    def check(self, result: ringway.Result) -> None:
+        """Raises what an operation that has succeeded fails with nevertheless."""
+
     def translate(self, error: Exception, operation: Operation | None = None) -> Exception:
         """An error in c10d's terms, where ranks have deadlines and groups do not change."""
         if isinstance(error, ringway.Deadline):
             return ringway.Deadline(f"the timeout of a rank has passed: {error}")
         if isinstance(error, ringway.WorldTooSmall):
-            kind = ringway.PeerLost if operation is not None and operation.was_whole else ringway.WorldTooSmall
-            return kind(f"{self._lost()} lost, and a process group goes on with all its ranks only: destroy it, make another")
+            return self.lost(operation)
         return error
+
+    def lost(self, operation: Operation | None) -> Exception:
+        """What an operation fails with that lost a rank, or came after the loss."""
+        kind = ringway.PeerLost if operation is not None and operation.was_whole else ringway.WorldTooSmall
+        return kind(f"{self._lost()} lost, and {self.cause}")
 
     def _lost(self) -> str:
         try:
             here = {member.name for member in self.session.members()}
         except ringway.Error:  # the session has ended meanwhile
             here = set(self._names)
-        lost = [rank for rank, name in zip(self._global_ranks, self._names) if name not in here]
+        lost = [label for label, name in zip(self._labels, self._names) if name not in here]
         return f"{ranks_text(lost)} {'is' if len(lost) == 1 else 'are'}" if lost else "a rank was"
+
+
+class JoinLog:
+    """Logs what who joins waits for: at first after some seconds, then ever more rarely. title: of the process group."""
+
+    def __init__(self, title: str) -> None:
+        self._title, self._next_word, self._pause = title, 0.0, _LOG_FIRST
+
+    def __call__(self, problem: ringway.Error | None) -> None:
+        if problem is None or time.monotonic() < self._next_word:
+            return
+        _log.warning("process group %s cannot begin yet: %s", self._title, problem)
+        self._next_word = time.monotonic() + self._pause
+        self._pause = min(2 * self._pause, _LOG_MAX)
+
+
+def group_prefix() -> str:
+    """Of the names of Ringway's groups."""
+    return os.environ.get("RINGWAY_GROUP", "torch")
+
+
+def join_by_store(
+    store: dist.Store, rank: int, size: int, timeout: float, global_ranks: Sequence[int], title: str
+) -> Membership:
+    """Ranks whose number is fixed meet in a new group of Ringway, whose name rank 0 puts into the store.
+
+    store: the process group's. timeout: seconds.
+    global_ranks: of each rank of the group, which errors and logs name.
+    title: of the process group, for logs.
+    """
+    turn = store.add(f"turn{rank}", 1)  # a store may have served groups before, which were as many for all
+    if rank == 0:
+        store.set(f"group/{turn}", f"{group_prefix()}-{uuid.uuid4().hex}")
+    store.set(f"here{rank}/{turn}", "")
+    _await_all(store, [f"here{i}/{turn}" for i in range(size)], timeout, global_ranks, title)
+    names = [f"rank {i}" for i in global_ranks]
+    group = store.get(f"group/{turn}").decode()
+    return join_fixed(group, names, rank, timeout, global_ranks, title)
+
+
+def join_fixed(
+    group: str,
+    names: Sequence[str],
+    rank: int,
+    timeout: float,
+    labels: Sequence[int],
+    title: str,
+    socket: str | None = None,
+) -> Membership:
+    """A new group of Ringway that its ranks form together, and that does not change."""
+    deadline = bounded(timeout)
+    session = ringway.join(
+        group,
+        socket=socket,
+        name=names[rank],
+        wait_world=len(names),
+        min_world=len(names),
+        fail_on_peer_loss=True,
+        op_deadline=deadline,
+        evict_hung_after=None,  # a rank that is busy for long: others give up waiting after the timeout
+        reconnect=0,
+        timeout=max(timeout, _JOIN_MIN),
+        on_waiting=JoinLog(title),
+    )
+    members = [member.name for member in session.members()]
+    if lost := [label for label, name in zip(labels, names) if name not in members]:
+        session.abort()
+        raise ringway.PeerLost(f"{ranks_text(lost)} of process group {title} was lost as soon as it had begun: make another")
+    return Membership(session, members, names, labels, deadline)
+
+
+def _await_all(store: dist.Store, keys: list[str], timeout: float, labels: Sequence[int], title: str) -> None:
+    begin = time.monotonic()
+    pause = _LOG_FIRST
+    for place, key in enumerate(keys):
+        while not has_key(store, key, min(pause, begin + timeout - time.monotonic())):
+            missing = [labels[i] for i in range(place, len(keys)) if not store.check([keys[i]])]
+            waited = time.monotonic() - begin
+            if not missing:
+                continue
+            if waited >= timeout:
+                raise ringway.Timeout(f"{ranks_text(missing)} did not come to process group {title} within {timeout} s")
+            _log.warning("process group %s waits for %s since %.0f s", title, ranks_text(missing), waited)
+            pause = min(2 * pause, _LOG_MAX)
 
 
 class StoreBarrier:

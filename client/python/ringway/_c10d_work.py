@@ -48,8 +48,8 @@ class Operation:
 
     submissions: each submits to the session.
     after: copies the results to where they go.
-    patience: seconds, the deadline of what it submits. has_own_deadline: that is not the session's.
-    was_whole: no rank was known to be lost when it was called.
+    patience: seconds, the deadline of what it submits.
+    membership: that it was submitted by; `was_whole`: no rank was known to be lost then.
     """
 
     __slots__ = (
@@ -57,6 +57,7 @@ class Operation:
         "_has_own_deadline",
         "_is_overdue",
         "_lock",
+        "_membership",
         "_submissions",
         "begun",
         "error",
@@ -75,14 +76,13 @@ class Operation:
         output: Any,
         after: Callable[[], object] | None,
         patience: float,
-        has_own_deadline: bool,
-        was_whole: bool,
+        membership: Membership,
         queue: Submissions,
     ) -> None:
         self.submissions, self.works = deque(submissions), list[ringway.Work]()
-        self._after, self._submissions = after, queue
-        self.output, self.patience, self.was_whole = output, patience, was_whole
-        self._has_own_deadline = has_own_deadline
+        self._after, self._submissions, self._membership = after, queue, membership
+        self.output, self.patience, self.was_whole = output, patience, membership.is_whole
+        self._has_own_deadline = patience != membership.deadline
         self.stream = _stream_of(output)
         """Of the submission, and so of the temporaries: none is reused before it was copied."""
         self.begun: threading.Event | None = None
@@ -128,10 +128,11 @@ class Operation:
     def _collect(self, work: ringway.Work, until: float) -> None:
         try:
             try:
-                work.wait(max(until - time.monotonic(), 0.0))
+                result = self._wait(work, until)
             except ringway.Timeout:
                 self._expire()
-                work.wait(_AGREEMENT)
+                result = work.wait(_AGREEMENT)
+            self._membership.check(result)
         except ringway.Timeout:
             self._submissions.abort()
             raise ringway.Timeout(
@@ -140,6 +141,19 @@ class Operation:
         finally:
             if work.done():  # and not interrupted
                 self._submissions.landed(work)
+
+    def _wait(self, work: ringway.Work, until: float) -> ringway.Result:
+        """Looks at times who is there, where the membership wants that: others may have learned of a loss before they submitted
+        this, and then never do."""
+        watch = self._membership.watch
+        while watch is not None and until - time.monotonic() > watch:
+            with contextlib.suppress(ringway.Timeout):
+                return work.wait(watch)
+            if not self._membership.is_whole:
+                with contextlib.suppress(ringway.Error):  # the wait says so, too
+                    work.cancel()
+                watch = None
+        return work.wait(max(until - time.monotonic(), 0.0))
 
     def _expire(self) -> None:
         """Makes it fail on all ranks, unless it succeeds meanwhile."""
@@ -180,15 +194,16 @@ class Submissions:
     those have a deadline. It holds what the caller's Work holds anyway. What has ended and is not read yet counts as in flight
     for the session, so it is read here when there is no room.
 
-    translate: maps an error to what c10d reports to its user.
+    membership: maps an error to what c10d reports to its user.
     """
 
-    def __init__(self, session: ringway.Session, translate: Callable[[Exception, Operation], Exception]) -> None:
-        self._session, self._translate = session, translate
+    def __init__(self, membership: Membership) -> None:
+        self._session, self._translate = membership.session, membership.translate
         self._lock = threading.Lock()
         self._flying: set[ringway.Work] = set()
         self._waiting: deque[Operation] = deque()
         self._drainer: threading.Thread | None = None
+        self._is_cancelled = False
         self.error: Exception | None = None
         """What an operation failed with first."""
         self.finisher = Finisher()
@@ -209,6 +224,8 @@ class Submissions:
 
     def report(self, error: Exception, operation: Operation) -> Exception:
         error = self._translate(error, operation)
+        if self._is_cancelled and isinstance(error, (ringway.Cancelled, ringway.Mismatch)):  # with what others went on to
+            error = ringway.Cancelled("the process group was reconfigured before this operation was over")
         self.error = self.error or error
         return error
 
@@ -224,6 +241,32 @@ class Submissions:
     def abort(self) -> None:
         """Leaves the group at once; all operations end."""
         self._session.abort()
+        self.finisher.end()
+
+    def cancel(self, until: float) -> None:
+        """Ends what is under way, on all ranks, and keeps the session. REQUIRES: nobody submits any more.
+
+        until: of time.monotonic; what has not ended then raises Timeout.
+        """
+        with self._lock:
+            self._is_cancelled = True
+            while self._waiting:
+                operation = self._waiting.popleft()
+                operation.refuse(ringway.Cancelled())
+                assert operation.begun is not None
+                operation.begun.set()
+        flying = list(self._flying)
+        for work in flying:
+            with contextlib.suppress(ringway.Error):  # it has ended
+                work.cancel()
+        for work in flying:
+            try:
+                work.wait(max(until - time.monotonic(), 0.0))
+            except ringway.Timeout:
+                raise
+            except ringway.Error:  # which the Work says to its owner
+                pass
+            self._flying.discard(work)
         self.finisher.end()
 
     def _begin(self, operation: Operation) -> bool:

@@ -17,15 +17,19 @@ through the host.
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 import ringway._c10d  # registers the backend
 import torch
+import torch.distributed
 from ringway._ddp import DdpHook as DdpHook
 from ringway._ddp import _ChunkAverage as _ChunkAverage
 from ringway._diloco import DiLoCo as DiLoCo
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from typing_extensions import Unpack
 
     from ringway import Options, Session
@@ -52,3 +56,17 @@ def ddp_hook(
     hook = DdpHook(model, session, options, overlap_mb, skip_nonfinite)
     model.register_comm_hook(None, hook._average)
     return hook
+
+
+def reconfigurable_group(timeout: timedelta) -> torch.distributed.ProcessGroup:
+    """A process group beside the default one, which needs none: without members before its first reconfiguration.
+
+    torch.distributed's `_get_reconfigure_handle`, `_reconfigure` and collectives take it by `group=`; a root is named by its rank in
+    it, as `group_src=`. It ends with `destroy_process_group`, of all groups or of this one. torch makes the default group so, by `init_process_group("ringway", enable_reconfigure=True)`.
+    timeout: of operations that name none, and of reconfigurations.
+    """
+    store, name = torch.distributed.HashStore(), f"ringway:{uuid.uuid4().hex}"
+    group = ringway._c10d.RingwayProcessGroup(store, 0, 1, timeout, title=name, enable_reconfigure=True)
+    torch.distributed.distributed_c10d._register_pg_in_world(group, "ringway", store, name, "cpu:ringway,cuda:ringway", {})
+    group._tell_torch()
+    return group

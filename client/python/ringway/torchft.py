@@ -16,12 +16,18 @@ from typing import TYPE_CHECKING
 
 import torch
 import torchft
-from torchft.process_group import ProcessGroupWrapper
+from torchft.process_group import ProcessGroup, ProcessGroupWrapper
 
 from ringway._c10d import RingwayProcessGroup
 
 if TYPE_CHECKING:
     import torch.distributed as dist
+
+if not hasattr(ProcessGroup, "configure"):
+    raise ImportError(
+        "this version of torchft does not configure process groups as 0.2 does: pip install torchft==0.2.0, or use "
+        "torch.distributed's reconfiguration of the backend ringway"
+    )
 
 
 class ProcessGroupRingway(ProcessGroupWrapper):
