@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """deploy/examples/slurm.sh under a real Slurm: two nodes of this machine, with two tasks each. As root. Skipped (77) where Slurm is
 not installed: apt-get install slurm-wlm."""
+import contextlib
 import os
 import pathlib
 import re
@@ -93,6 +94,10 @@ class Slurm:
         return said.stdout.split("\n")[:2] == [f"{node} idle" for node in NODES]
 
     def close(self):
+        # Jobs of a test that failed.
+        subprocess.run(["scancel", "--user", "root"], env=self.environment, check=False, timeout=PATIENCE)
+        with contextlib.suppress(AssertionError, subprocess.SubprocessError):
+            eventually("no job is left", lambda: not self.say("squeue", "-h"))
         for process in reversed(self.processes):
             process.send_signal(signal.SIGTERM)
         for process in reversed(self.processes):
