@@ -46,7 +46,7 @@
 namespace ringway::abi {
 
 inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
-inline constexpr std::uint32_t kVersion = 12;
+inline constexpr std::uint32_t kVersion = 13;
 
 inline constexpr std::uint32_t kSlotCount = 256;        // operations in flight a session
 inline constexpr std::uint32_t kWorldSizeMax = 64;      // contributors a result can name
@@ -156,17 +156,20 @@ struct OpSpec {
   std::uint64_t root;        // peer id of the root, or of a message's other end
   std::uint64_t feedback;    // names the tensor whose residual is added (FeedbackOf); 0: none
   std::uint64_t members;     // IsForOneWorld: MembersHash of the members that the input is laid out for
+  double weight;             // of this input in an average; 0: all weigh the same
   std::uint32_t world_size;  // IsForOneWorld: how many these are
   std::uint32_t rank;        // HasCounts: the trainer's place among them
   std::uint32_t channel;
   std::uint32_t tag;       // of a message
   std::uint32_t priority;  // at most kPriorityMax; the highest is sent first; messages have none
+  std::uint32_t grace_ms;  // how long to wait for more inputs than the quorum; 0 without one
   OpKind kind;
   DType dtype;
   ReduceOp op;
   std::uint8_t algorithm;  // 0: the plan's choice; else an Algorithm + 1 (CodeOf), the same on all ranks
   EncodingCode codec;
-  std::uint8_t reserved[5];
+  std::uint8_t quorum;  // the code of a Quorum
+  std::uint8_t reserved[8];
 };
 
 // An algorithm that does not exist gets the code of one that does not.
@@ -311,6 +314,9 @@ struct Outcome {
   std::uint8_t update_waits;  // 1: a prepared view waits on every rank; UpdateView will adopt it
   std::uint8_t refused;       // 1: it was not submitted, and has no number
   std::uint8_t reserved;
+  std::uint64_t absent;  // contributors, as bits by their place, that took part without an input
+  double weight;         // the sum of the weights of the inputs
+  std::uint64_t behind;  // later operations of the channel that are done, and not submitted here
 };
 
 // One operation in flight. The client owns a kFree or kDone slot, the daemon a kSubmitted one, except for staged_bytes,
@@ -372,10 +378,10 @@ struct SessionPage {
 };
 
 static_assert(std::atomic<SlotState>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
-static_assert(sizeof(OpSpec) == 64 && sizeof(Submit) == 128 && sizeof(RankCounts) == 24 && sizeof(Join) == 224 &&
+static_assert(sizeof(OpSpec) == 80 && sizeof(Submit) == 144 && sizeof(RankCounts) == 24 && sizeof(Join) == 224 &&
               sizeof(JoinReply) == 296 && sizeof(RegisterRegion) == 24);
 static_assert(sizeof(MemberEntry) == 136 && sizeof(MemberList) == 16 + std::size_t{64} * 136);
-static_assert(sizeof(Outcome) == 48 && sizeof(Slot) == 832 && offsetof(Slot, contributors) == 64 &&
-              offsetof(Slot, text) == 576);
+static_assert(sizeof(Outcome) == 72 && sizeof(Slot) == 896 && offsetof(Slot, contributors) == 88 &&
+              offsetof(Slot, text) == 600);
 
 }  // namespace ringway::abi

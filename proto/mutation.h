@@ -10,6 +10,8 @@
 //     one retries;
 //   - deciding a recovery while no member is heard: the grace is the longer wait if most are unheard (the coordinator's
 //     unit tests cover the rule);
+//   - forgetting what ran unsubmitted in an older view: nothing starts it, and the next decision finds it;
+//   - offering an input before it is whole: that delays the others where a trainer stops while it copies, no more;
 //   - DONE and READY of an older view: they stay true, because every surviving member reports what it holds.
 //
 // The macro is constant false, and adds nothing to the programs. The simulation compiles the sources a second time with
@@ -68,6 +70,12 @@
   M(kCountNoMessages, "hung trainers: sends and recvs do not show that a trainer lives")                       \
   M(kTrustStaging, "hung trainers: an input whose staging has stalled counts as submitted")                    \
   M(kKeepHung, "hung trainers: the master does not evict them")                                                \
+  M(kDecideBelowQuorum, "quorum: the inputs are decided at the first offer")                                   \
+  M(kDecideTwice, "quorum: an offer that comes late decides the inputs anew")                                  \
+  M(kTakeOwnInputs, "quorum: a late rank adds its own input to what was decided")                              \
+  M(kKeepInputs, "quorum: a retry goes on with the inputs of the view before")                                 \
+  M(kCountTheAbsent, "weights: an average is divided by the ranks whose inputs are not in, too")               \
+  M(kForgetLateResults, "quorum: a result is forgotten before its late trainer has got it")                    \
   M(kForgetRefused, "memory: a segment that found no room is not requested again")                             \
   M(kKeepPrecision, "determinism: the owner of a quantized chunk keeps its own precision")                     \
   M(kUpdateAlone, "UpdateView: the newest view prepared here is adopted without agreement")                    \

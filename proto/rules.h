@@ -40,7 +40,9 @@
   R(kCloseExcessLane, "`LanesWanted`")   \
   R(kTakePointToPoint, "`PointToPoint`") \
   R(kTakeProbe, "`Probe`")               \
-  R(kTakeHeartbeat, "`PeerHeartbeat`")
+  R(kTakeHeartbeat, "`PeerHeartbeat`")   \
+  R(kTakeOffer, "`Offer`")               \
+  R(kTakeInputs, "`Inputs`")
 
 #define RINGWAY_EACH_RULE_OF_THE_MASTER(R)                          \
   R(kAcceptJoin, "`JoinRequest` → `JoinAccepted` or `JoinRefused`") \
@@ -155,6 +157,16 @@
   R(kMessageTooFarAhead, "failed before the other trainer has submitted it") \
   R(kMessageTooMany, "more than 2,048 messages of one peer known in advance")
 
+#define RINGWAY_EACH_RULE_OF_INPUTS(R)                                     \
+  R(kGoOnWithout, "the quorum is there, and the grace is over")            \
+  R(kAwaitNobody, "the quorum is there, and nobody else can come in time") \
+  R(kOffersDiffer, "offers differ")                                        \
+  R(kRunUnsubmitted, "decided, and not submitted here")                    \
+  R(kCatchUp, "submitted after that")                                      \
+  R(kForgetUnsubmitted, "a view ends before there is an outcome")          \
+  R(kUpdateAfterUnsubmitted, "an UpdateView")                              \
+  R(kLeaveBehind, "a trainer is too far behind")
+
 #define RINGWAY_EACH_RULE(R)         \
   RINGWAY_EACH_RULE_OF_SEGMENTS(R)   \
   RINGWAY_EACH_RULE_OF_PEERS(R)      \
@@ -162,6 +174,7 @@
   RINGWAY_EACH_RULE_OF_WHO_STAYS(R)  \
   RINGWAY_EACH_RULE_OF_VERDICTS(R)   \
   RINGWAY_EACH_RULE_OF_REPAIRS(R)    \
+  RINGWAY_EACH_RULE_OF_INPUTS(R)     \
   RINGWAY_EACH_RULE_OF_MESSAGES(R)
 
 namespace ringway::rules {

@@ -14,6 +14,7 @@ static_assert(std::endian::native == std::endian::little,
 
 constexpr std::uint32_t kMagic = 0x31535752;  // "RWS1"
 constexpr std::size_t kHashOffset = 88;
+constexpr std::uint8_t kWeighted = 1;
 
 struct Wire {
   std::uint32_t magic;
@@ -32,11 +33,17 @@ struct Wire {
   std::uint8_t op_kind, schedule;
   std::uint8_t block_power, rounding;
   std::uint8_t root;
-  std::uint8_t reserved[3];
+  std::uint8_t quorum, flags;
+  std::uint8_t reserved;
   std::uint64_t layout;
   std::uint64_t header_hash;
 };
 static_assert(sizeof(Wire) == kSegmentHeaderBytes && offsetof(Wire, header_hash) == kHashOffset);
+
+std::string ToString(const Quorum& quorum) {
+  if (quorum.code <= Quorum::kRanksMax) return "quorum of " + std::to_string(quorum.code);
+  return "quorum of " + std::to_string(quorum.code - Quorum::kShare) + "%";
+}
 
 }  // namespace
 
@@ -61,8 +68,10 @@ std::string ToString(const Descriptor& descriptor) {
                                  ? "counts " + std::to_string(descriptor.layout % 10'000) + ", "
                                  : "";
   const std::string op = Reduces(descriptor.kind) ? NameOf(descriptor.op) + std::string(", ") : "";
-  return kind + " of " + counts + " " + NameOf(descriptor.dtype) + ", " + root + layout + op + "codec " +
-         ToString(descriptor.codec) + ", algorithm " + NameOf(descriptor.schedule);
+  const std::string quorum = descriptor.quorum == 0 ? "" : ToString(Quorum{descriptor.quorum}) + ", ";
+  return kind + " of " + counts + " " + NameOf(descriptor.dtype) + ", " + root + layout + op +
+         (descriptor.weighted ? "weighted, " : "") + quorum + "codec " + ToString(descriptor.codec) + ", algorithm " +
+         NameOf(descriptor.schedule);
 }
 
 void EncodeSegmentHeader(const SegmentHeader& header, std::span<std::byte, kSegmentHeaderBytes> out) {
@@ -90,6 +99,8 @@ void EncodeSegmentHeader(const SegmentHeader& header, std::span<std::byte, kSegm
   wire.schedule = static_cast<std::uint8_t>(header.descriptor.schedule);
   wire.root = header.descriptor.root;
   wire.layout = header.descriptor.layout;
+  wire.quorum = header.descriptor.quorum;
+  wire.flags = header.descriptor.weighted ? kWeighted : 0;
   wire.header_hash = Hash64(std::as_bytes(std::span(&wire, 1)).first(kHashOffset));
   std::memcpy(out.data(), &wire, sizeof wire);
 }
@@ -117,7 +128,9 @@ Result<SegmentHeader> DecodeSegmentHeader(std::span<const std::byte, kSegmentHea
                        static_cast<Algorithm>(wire.schedule),
                        wire.count,
                        wire.root,
-                       wire.layout};
+                       wire.layout,
+                       wire.quorum,
+                       (wire.flags & kWeighted) != 0};
   header.step = wire.step;
   header.chunk = wire.chunk;
   header.segment = wire.segment;

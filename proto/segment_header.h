@@ -22,7 +22,9 @@
 //       74    1 block         of the codec, as a power of two; 0: its own
 //       75    1 rounding      Rounding
 //       76    1 root          its rank, of the kinds that have one
-//       77    3 reserved      zero
+//       77    1 quorum        of the ranks whose inputs are awaited (Descriptor)
+//       78    1 flags         1: a weighted average
+//       79    1 reserved      zero
 //       80    8 layout        of the kinds that have counts by rank (Descriptor); the tag of a message
 //       88    8 header_hash   XXH3-64 of bytes 0 .. 87
 //
@@ -62,6 +64,10 @@ struct Descriptor {
   // A hash of the counts by rank, where the kind has them. An all_to_all_v has a descriptor for each pair of ranks,
   // which are all that know its counts: `count` goes from the lower one to the higher, `layout` the other way.
   std::uint64_t layout = 0;
+  std::uint8_t quorum = 0;  // the code of a Quorum: how many inputs an all-reduce waits for; 0: all
+  bool weighted = false;    // each input of an average has a weight of its own
+  // Returns whether the ranks agree on the inputs, and their weights, before they sum.
+  bool agrees_on_inputs() const { return quorum != 0 || weighted; }
   friend bool operator==(const Descriptor&, const Descriptor&) = default;
 };
 

@@ -77,6 +77,10 @@ Status CheckRequest(const Request& request) {
   const char* reason = nullptr;
   if (!IsSupported(spec.dtype, spec.op, codec, &reason)) return Status(Code::kNotSupported, reason);
   if (IsMessage(spec.kind) && codec != Codec::kNone) return Status(Code::kNotSupported, kMessagesHaveNoCodec);
+  if (!CanAgreeOnInputs(spec.kind, spec.op, Quorum{spec.quorum}, spec.weight, &reason)) {
+    return Status(Code::kNotSupported, reason);
+  }
+  if (spec.quorum == 0 && spec.grace_ms != 0) return Refuse("a grace needs a quorum");
   if (spec.feedback != 0 && !CanFeedBack(spec.kind, spec.op, codec, &reason)) {
     return Status(Code::kNotSupported, reason);
   }

@@ -52,6 +52,12 @@ void Fill(const ringway::OpResult& result, ringwayOpInfo_t* info) {
   whole.errorBound = result.error_bound;
   const std::size_t count = std::min<std::size_t>(result.contributors.size(), RINGWAY_MAX_WORLD_SIZE);
   std::copy_n(result.contributors.begin(), count, whole.contributors);
+  const std::size_t absent = std::min<std::size_t>(result.absent.size(), RINGWAY_MAX_WORLD_SIZE - count);
+  std::copy_n(result.absent.begin(), absent, whole.contributors + count);
+  whole.contributorCount = static_cast<std::uint32_t>(count);
+  whole.isLate = result.is_late ? 1 : 0;
+  whole.behind = result.behind;
+  whole.weight = result.weight;
   whole.partBegin = result.part.begin;
   whole.partCount = result.part.count;
   std::memcpy(info, &whole, info->size);
@@ -85,6 +91,11 @@ std::optional<OpOptions> OpOptionsOf(const ringwayOpOptions_t* given) {
   if (options->errorFeedback != nullptr) out.error_feedback = options->errorFeedback;
   out.stream = options->stream;
   out.priority = options->priority;
+  if (options->quorum > 0) out.quorum = ringway::Quorum::Ranks(std::min<std::uint32_t>(options->quorum, 65));
+  if (options->quorumPercent > 0)
+    out.quorum = ringway::Quorum::Percent(std::min<std::uint32_t>(options->quorumPercent, 101));
+  out.grace = ringway::Milliseconds(options->graceMs);
+  out.weight = options->weight;
   out.submit_timeout = Timeout(options->submitTimeoutMs);
   out.as_peer = options->asPeer;
   if (options->algorithm != ringwayAlgorithmOfPlan) out.algorithm = Convert<Algorithm>(options->algorithm);

@@ -7,6 +7,18 @@
 #include <vector>
 
 namespace ringway::internal {
+namespace {
+
+// Whose inputs are in the result, or are not.
+std::vector<std::uint64_t> Those(const std::vector<std::uint64_t>& members, std::uint64_t absent, bool are_absent) {
+  std::vector<std::uint64_t> out;
+  for (std::size_t place = 0; place < members.size(); ++place) {
+    if ((absent >> place & 1) == (are_absent ? 1U : 0U)) out.push_back(members[place]);
+  }
+  return out;
+}
+
+}  // namespace
 
 void Operations::Adopt(const Lock& lock, Link* before) {
   const Link& link = *memberships_.link(lock);
@@ -66,11 +78,11 @@ bool Operations::IsReady(const Lock& lock, const Operation& operation) const {
 Result<OpResult> Operations::ReadOutcome(const Lock& lock, const Operation& operation) {
   const abi::Slot& slot = operation.link->slots[operation.slot];
   const abi::Outcome outcome = slot.outcome;  // read once: the daemon may write there
-  const std::vector<std::uint64_t> contributors(slot.contributors,
-                                                slot.contributors + std::min(outcome.world_size, abi::kWorldSizeMax));
+  const std::vector<std::uint64_t> members(slot.contributors,
+                                           slot.contributors + std::min(outcome.world_size, abi::kWorldSizeMax));
   const bool is_newest = operation.link == memberships_.link(lock);
   if (outcome.code != Code::kOk) {
-    if (is_newest && outcome.rank < contributors.size()) Learn(outcome, contributors);
+    if (is_newest && outcome.rank < members.size()) Learn(outcome, members);
     if (operation.device && !operation.device->input_error.ok()) return operation.device->input_error;
     return Status(CheckedCode(outcome.code), TextOf(slot.text));
   }
@@ -78,17 +90,21 @@ Result<OpResult> Operations::ReadOutcome(const Lock& lock, const Operation& oper
     return Status(Code::kProtocol, "the daemon's result names an impossible world; install the same version of both");
   }
   const abi::OpSpec& spec = operation.spec;
-  const bool is_root = HasRoot(spec.kind) && spec.root == contributors[outcome.rank];
+  const bool is_root = HasRoot(spec.kind) && spec.root == members[outcome.rank];
   const Part part = operation.part.value_or(ResultOf(spec.kind, spec.count, outcome.world_size, outcome.rank, is_root));
   if (part.count > operation.output_count) {
     return Status(Code::kProtocol, "the daemon's result is larger than its output; install the same version of both");
   }
-  if (is_newest) Learn(outcome, contributors);
+  if (is_newest) Learn(outcome, members);
   const bool is_known = static_cast<std::uint8_t>(outcome.algorithm) < kAlgorithmCount;
   return OpResult{.epoch = outcome.epoch,
                   .rank = outcome.rank,
                   .world_size = outcome.world_size,
-                  .contributors = contributors,
+                  .contributors = Those(members, outcome.absent, false),
+                  .absent = Those(members, outcome.absent, true),
+                  .is_late = (outcome.absent >> outcome.rank & 1) != 0,
+                  .behind = outcome.behind,
+                  .weight = outcome.weight > 0 ? outcome.weight : outcome.world_size,
                   .wire_bytes = outcome.wire_bytes,
                   .retries = outcome.retries,
                   .update_waits = outcome.update_waits != 0,

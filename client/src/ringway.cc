@@ -11,6 +11,8 @@
 namespace ringway {
 namespace {
 
+constexpr std::int64_t kGraceMsMax = 86'400'000;  // a day
+
 Status NoHandle() { return Status(Code::kInvalidArgument, "this handle is empty (moved from or never set)"); }
 
 // The one place where the options of a call become its spec.
@@ -25,6 +27,9 @@ internal::Request RequestOf(OpKind kind, const void* input, void* output, std::s
   request.spec.codec = CodeOf(options.codec);
   request.spec.algorithm = abi::CodeOf(options.algorithm);
   request.spec.priority = options.priority;
+  request.spec.quorum = options.quorum.code;
+  request.spec.grace_ms = static_cast<std::uint32_t>(std::clamp<std::int64_t>(options.grace.count(), 0, kGraceMsMax));
+  request.spec.weight = options.weight;
   if (!options.error_feedback.empty()) request.spec.feedback = abi::FeedbackOf(options.error_feedback);
   request.input = input;
   request.output = output;
@@ -72,8 +77,8 @@ internal::Request WithCounts(internal::Request request, const std::vector<std::s
 // Programs compiled against other sizes, or other members in what was padding, must not load this library: its soname
 // is the version's first two parts.
 #if defined(__GLIBCXX__) && defined(__x86_64__) && _GLIBCXX_USE_CXX11_ABI
-static_assert(RINGWAY_VERSION_CODE / 100 == 7 && sizeof(JoinOptions) == 216 && sizeof(OpOptions) == 72 &&
-                  offsetof(OpOptions, priority) == 12 && sizeof(OpResult) == 80 && sizeof(Member) == 72,
+static_assert(RINGWAY_VERSION_CODE / 100 == 8 && sizeof(JoinOptions) == 216 && sizeof(OpOptions) == 96 &&
+                  offsetof(OpOptions, priority) == 12 && sizeof(OpResult) == 128 && sizeof(Member) == 72,
               "the C++ ABI has changed: raise the version in version.h, then these numbers");
 #endif
 

@@ -54,7 +54,7 @@ double Launcher::ErrorBoundOf(const Descriptor& descriptor) {
   if (descriptor.codec == Codec::kNone) return 0;
   const auto [known, is_new] =
       error_bounds_.try_emplace({descriptor.kind, descriptor.schedule, descriptor.op, descriptor.dtype,
-                                 descriptor.codec.codec, descriptor.codec.rounding});
+                                 descriptor.codec.codec, descriptor.codec.rounding, descriptor.agrees_on_inputs()});
   if (is_new) {
     const auto transfers =
         collective::TransfersOf(descriptor.kind, descriptor.schedule, ctx_.view().routes, Rank(descriptor.root));
@@ -70,7 +70,9 @@ bool Launcher::GoesAtOnce(const Operation& op) const {
 void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule> schedule) {
   Retain(op, schedule->everyone_sums);
   op.stage = Stage::kRunning;
-  const bool notes_loss = op.feedback != nullptr && !op.fetching;
+  const auto inputs = op.fetching ? nullptr : op.inputs.set;
+  const bool is_in = inputs == nullptr || inputs->Has(*ctx_.view().RankOf(ctx_.self));
+  const bool notes_loss = op.feedback != nullptr && !op.fetching && is_in;
   if (notes_loss) op.feedback->Restart();
   op.attempt.goes_at_once = GoesAtOnce(op);
   op.attempt.Begin(
@@ -83,6 +85,7 @@ void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule>
            .layout = op.submission.layout,
            .world_size = op.fetching ? kNotAlone : ctx_.view().world_size(),
            .segment_bytes_max = ctx_.view().plan.segment_bytes_max,
+           .inputs = inputs,
            // The stamp freezes what this rank has finished and prepared, for all its contributions to this attempt.
            .stamp = {membership_.NewestPrepared(), table_.CompleteUpto(op.name.channel)},
            .seed = SeedOf(op.submission.descriptor.codec, ctx_.group, op.name),
@@ -139,6 +142,7 @@ bool Launcher::IsToBeRetained(const Operation& op) const {
 // a master that errs lets a world grow.
 void Launcher::Retain(Operation& op, bool with_input) {
   if (RINGWAY_MUTANT(kSendTrainersInput)) with_input = false;
+  if (op.attempt.buffers == op.submission.buffers && op.is_retained()) return;  // it went on without its trainer
   const bool has_input = !with_input || !op.attempt.buffers->trainer_writes_input();
   if (op.is_retained() && has_input && op.retained_bytes() >= op.output_bytes()) return;
   Unretain(op);

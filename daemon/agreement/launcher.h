@@ -64,7 +64,7 @@ class Launcher {
   // Those of this view; error bounds by what they depend on.
   using ScheduleKey = std::tuple<OpKind, Algorithm, std::uint8_t>;  // the last: the root
   std::map<ScheduleKey, std::shared_ptr<const collective::Schedule>> schedules_;
-  std::map<std::tuple<OpKind, Algorithm, ReduceOp, DType, Codec, Rounding>, double> error_bounds_;
+  std::map<std::tuple<OpKind, Algorithm, ReduceOp, DType, Codec, Rounding, bool>, double> error_bounds_;
 };
 
 }  // namespace ringway::agreement

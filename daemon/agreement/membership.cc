@@ -254,10 +254,10 @@ void Membership::Leave(TimePoint deadline) {
 }
 
 // TryLeave does it, in this event or with the next Tick.
-void Membership::LeaveForModified(std::string text) {
+void Membership::LeaveAtOnce(Code code, std::string text) {
   departure_.begun = true;
   departure_.deadline = ctx_.now;
-  departure_.modified = std::move(text);
+  if (departure_.cause.ok()) departure_.cause = Status(code, std::move(text));
 }
 
 void Membership::TryLeave() {
@@ -275,12 +275,13 @@ void Membership::TryLeave() {
     End(Code::kLeft, "left before the group was formed");
     return;
   }
-  if (ctx_.now < departure_.deadline && (!table_.ops().empty() || listener_.HasToFinish() || ctx_.views.frozen()))
+  if (ctx_.now < departure_.deadline &&
+      (table_.HasToFinish(ctx_.view()) || listener_.HasToFinish() || ctx_.views.frozen()))
     return;
   departure_.reported = true;
   departure_.deadline = ctx_.now;
   Freeze(ctx_.view().epoch);
-  SendReport(departure_.modified.empty() ? "leaving" : "its trainer wrote to a buffer in flight");
+  SendReport(departure_.cause.ok() ? "leaving" : departure_.cause.text());
 }
 
 void Membership::OnEvicted(Code code, const std::string& text) {
@@ -292,8 +293,8 @@ void Membership::OnEvicted(Code code, const std::string& text) {
 
 void Membership::End(Code code, const std::string& text) {
   RINGWAY_CHECK(!ctx_.views.ended());
-  const bool is_modified = !departure_.modified.empty();  // whatever else the leaving comes to
-  const Ended ended{is_modified ? Code::kBufferModified : code, is_modified ? departure_.modified : text};
+  const Status& cause = departure_.cause;  // whatever else the leaving comes to
+  const Ended ended{cause.ok() ? code : cause.code(), cause.ok() ? text : cause.text()};
   listener_.OnEnd(ended.code, ended.text);
   ctx_.views.End();
   ctx_.AddNote("peer_ended", {{"code", ringway::NameOf(ended.code)}, {"text", ended.text}});

@@ -67,8 +67,9 @@ class Membership {
   void OnMasterBack();
   void OnEvicted(Code code, const std::string& text);
   void Leave(TimePoint deadline);
-  // Its trainer wrote to a buffer in flight: it leaves with the next TryLeave, and ends with kBufferModified.
-  void LeaveForModified(std::string text);
+  // It leaves with the next TryLeave, and ends with `code`: kBufferModified if its trainer wrote to a buffer in flight,
+  // kEvicted if it cannot keep up.
+  void LeaveAtOnce(Code code, std::string text);
   void TryLeave();
   // At once. Its operations end with it.
   void End(Code code, const std::string& text);
@@ -101,8 +102,8 @@ class Membership {
 
   bool forming() const { return forming_; }  // the group has no view yet
   bool leaving() const { return departure_.begun; }
-  // Returns the buffer that its trainer wrote to; "" if none.
-  const std::string& modified() const { return departure_.modified; }
+  // Returns why it leaves at once; Ok: it does not.
+  const Status& leaves_at_once() const { return departure_.cause; }
 
  private:
   struct Beginning {  // of a newcomer
@@ -113,7 +114,7 @@ class Membership {
     bool begun = false;
     bool reported = false;
     TimePoint deadline{};
-    std::string modified;
+    Status cause;  // of leaving at once
   };
 
   void Freeze(Epoch epoch);

@@ -17,29 +17,7 @@ void SetName(Named& message, Epoch epoch, const OpName& name) {
   message.set_seq(name.seq);
 }
 
-}  // namespace
-
-Result<Descriptor> DescriptorFrom(const control::Ready& ready) {
-  for (const std::uint32_t number : {ready.kind(), ready.dtype(), ready.op(), ready.codec(), ready.algorithm(),
-                                     ready.block(), ready.rounding(), ready.root()}) {
-    if (number <= std::numeric_limits<std::uint8_t>::max()) continue;
-    return Status(Code::kProtocol, "READY describes what no segment can carry");
-  }
-  return Descriptor{
-      .kind = static_cast<OpKind>(ready.kind()),
-      .dtype = static_cast<DType>(ready.dtype()),
-      .op = static_cast<ReduceOp>(ready.op()),
-      .codec = EncodingOf({static_cast<std::uint8_t>(ready.codec()), static_cast<std::uint8_t>(ready.block()),
-                           static_cast<std::uint8_t>(ready.rounding())}),
-      .schedule = static_cast<Algorithm>(ready.algorithm()),
-      .count = ready.count(),
-      .root = static_cast<std::uint8_t>(ready.root()),
-      .layout = ready.layout()};
-}
-
-control::PeerMessage ReadyMessage(Epoch epoch, const OpName& name, const Descriptor& descriptor) {
-  control::PeerMessage message;
-  control::Ready& ready = *message.mutable_ready();
+void Describe(control::Ready& ready, Epoch epoch, const OpName& name, const Descriptor& descriptor) {
   SetName(ready, epoch, name);
   ready.set_kind(static_cast<std::uint32_t>(descriptor.kind));
   ready.set_dtype(static_cast<std::uint32_t>(descriptor.dtype));
@@ -52,7 +30,87 @@ control::PeerMessage ReadyMessage(Epoch epoch, const OpName& name, const Descrip
   ready.set_count(descriptor.count);
   ready.set_root(descriptor.root);
   ready.set_layout(descriptor.layout);
+  ready.set_quorum(descriptor.quorum);
+  ready.set_weighted(descriptor.weighted);
+}
+
+}  // namespace
+
+Result<Descriptor> DescriptorFrom(const control::Ready& ready) {
+  for (const std::uint32_t number : {ready.kind(), ready.dtype(), ready.op(), ready.codec(), ready.algorithm(),
+                                     ready.block(), ready.rounding(), ready.root(), ready.quorum()}) {
+    if (number <= std::numeric_limits<std::uint8_t>::max()) continue;
+    return Status(Code::kProtocol, "READY describes what no segment can carry");
+  }
+  return Descriptor{
+      .kind = static_cast<OpKind>(ready.kind()),
+      .dtype = static_cast<DType>(ready.dtype()),
+      .op = static_cast<ReduceOp>(ready.op()),
+      .codec = EncodingOf({static_cast<std::uint8_t>(ready.codec()), static_cast<std::uint8_t>(ready.block()),
+                           static_cast<std::uint8_t>(ready.rounding())}),
+      .schedule = static_cast<Algorithm>(ready.algorithm()),
+      .count = ready.count(),
+      .root = static_cast<std::uint8_t>(ready.root()),
+      .layout = ready.layout(),
+      .quorum = static_cast<std::uint8_t>(ready.quorum()),
+      .weighted = ready.weighted()};
+}
+
+control::PeerMessage ReadyMessage(Epoch epoch, const OpName& name, const Descriptor& descriptor) {
+  control::PeerMessage message;
+  Describe(*message.mutable_ready(), epoch, name, descriptor);
   return message;
+}
+
+OpName NameFrom(const control::Ready& ready) { return {ChannelId(ready.channel()), ready.seq()}; }
+
+control::PeerMessage OfferMessage(Epoch epoch, const OpName& name, const InputQuorum::Offer& offer) {
+  control::PeerMessage message;
+  Describe(*message.mutable_offer()->mutable_op(), epoch, name, offer.descriptor);
+  message.mutable_offer()->set_weight(offer.weight);
+  message.mutable_offer()->set_grace_ms(
+      static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(offer.grace).count()));
+  return message;
+}
+
+InputQuorum::Offer OfferFrom(const control::Offer& message) {
+  const bool is_weight = message.weight() != 0 && IsWeight(message.weight());
+  return {.descriptor = DescriptorFrom(message.op()).value(),
+          .weight = is_weight ? message.weight() : 1,
+          .grace = std::chrono::milliseconds(message.grace_ms())};
+}
+
+control::PeerMessage InputsMessage(Epoch epoch, const InputQuorum::Decision& decision) {
+  control::PeerMessage message;
+  Describe(*message.mutable_inputs()->mutable_op(), epoch, decision.name, decision.descriptor);
+  message.mutable_inputs()->set_absent(decision.inputs.absent);
+  for (const double weight : decision.inputs.weights) message.mutable_inputs()->add_weights(weight);
+  return message;
+}
+
+std::optional<collective::InputSet> InputsFrom(const control::Inputs& message, const Descriptor& descriptor,
+                                               std::uint32_t world_size) {
+  collective::InputSet inputs{.absent = message.absent(),
+                              .weights = {message.weights().begin(), message.weights().end()}};
+  const std::uint64_t all = world_size < 64 ? (std::uint64_t{1} << world_size) - 1 : ~std::uint64_t{0};
+  if ((inputs.absent & ~all) != 0 || inputs.absent == all) return std::nullopt;
+  if (inputs.weights.size() != (descriptor.weighted ? world_size : 0)) return std::nullopt;
+  for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+    const double weight = inputs.WeightOf(Rank(rank));
+    if (inputs.Has(Rank(rank)) && (weight == 0 || !IsWeight(weight))) return std::nullopt;
+  }
+  return inputs;
+}
+
+Epoch EpochOf(const control::PeerMessage& message) {
+  return Epoch(message.has_ready()            ? message.ready().epoch()
+               : message.has_done()           ? message.done().epoch()
+               : message.has_fetch()          ? message.fetch().epoch()
+               : message.has_resend()         ? message.resend().epoch()
+               : message.has_point_to_point() ? message.point_to_point().epoch()
+               : message.has_offer()          ? message.offer().op().epoch()
+               : message.has_inputs()         ? message.inputs().op().epoch()
+                                              : message.heartbeat().epoch());
 }
 
 control::PeerMessage DoneMessage(Epoch epoch, const OpName& name) {
@@ -105,6 +163,8 @@ control::OpReport ReportOf(const Operation& op, Epoch epoch) {
     for (const PeerId peer : op.outcome.contributors) report.add_contributors(peer.value);
   }
   report.set_prepared_epoch(op.outcome.prepared.value);
+  report.set_absent(op.outcome.absent);
+  report.set_weight(op.outcome.weight);
   return report;
 }
 
@@ -122,6 +182,8 @@ Complete CompleteOf(const Operation& op) {
   complete.outcome.retries = op.retries;
   complete.outcome.algorithm = op.algorithm;
   complete.outcome.error_bound = static_cast<float>(op.error_bound);
+  complete.outcome.absent = op.outcome.absent;
+  complete.outcome.weight = op.outcome.weight;
   // This follows from the agreed outcome alone: a rank that reports it in a later view says the same.
   complete.outcome.update_waits = ok && !op.is_update() && op.outcome.prepared > op.outcome.epoch ? 1 : 0;
   complete.collective = op.submission.descriptor.kind;

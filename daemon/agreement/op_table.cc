@@ -13,6 +13,11 @@ Operation* OpTable::Find(const OpName& name) {
   return found == ops_.end() ? nullptr : &found->second;
 }
 
+const Operation* OpTable::Find(const OpName& name) const {
+  const auto found = ops_.find(name);
+  return found == ops_.end() ? nullptr : &found->second;
+}
+
 Operation* OpTable::FindToken(std::uint64_t token) {
   const auto found = tokens_.find(token);
   return found == tokens_.end() ? nullptr : Find(found->second);
@@ -28,17 +33,80 @@ void OpTable::OnReported(const Operation& op) {
 Operation& OpTable::Add(Submission submission) {
   Channel& channel = channels_[submission.channel()];
   const OpName name{submission.channel(), channel.next++};
+  Operation& op = Insert(name, std::move(submission));
+  tokens_[op.submission.token] = name;
+  ++pending_;
+  updates_open_ += op.is_update();
+  return op;
+}
+
+Operation& OpTable::Insert(const OpName& name, Submission submission) {
   Operation& op = ops_[name];
   op.name = name;
   op.attempt.buffers = submission.buffers;
   op.attempt.name = {.op = name, .priority = submission.spec.priority};
   op.submission = std::move(submission);
-  tokens_[op.submission.token] = name;
-  ++pending_;
-  updates_open_ += op.is_update();
   with_codec_ += op.submission.descriptor.codec != Codec::kNone;
   return op;
 }
+
+// ---------------------------------------------------------------------------------------------- not submitted
+
+Operation& OpTable::AddUnsubmitted(const OpName& name, Submission submission) {
+  RINGWAY_CHECK(name.seq >= NextSeq(name.channel) && !ops_.contains(name));
+  Operation& op = Insert(name, std::move(submission));
+  op.submitted = false;
+  return op;
+}
+
+void OpTable::OnSubmitted(Operation& op) {
+  RINGWAY_CHECK(!op.submitted && op.name.seq == NextSeq(op.name.channel));
+  channels_[op.name.channel].next = op.name.seq + 1;
+  op.submitted = true;
+  tokens_[op.submission.token] = op.name;
+  ++pending_;
+}
+
+void OpTable::ForgetUnsubmitted(const OpName& name) {
+  with_codec_ -= ops_.at(name).submission.descriptor.codec != Codec::kNone;
+  ops_.erase(name);
+}
+
+void OpTable::ForgetUnsubmitted() {
+  for (auto entry = ops_.begin(); entry != ops_.end();) {
+    const Operation& op = (entry++)->second;
+    if (!op.submitted && !op.has_outcome() && !op.fetching) ForgetUnsubmitted(OpName(op.name));
+  }
+}
+
+void OpTable::RaiseBeyondUnsubmitted(ChannelSeqs& next) const {
+  for (const auto& [name, op] : ops_) {
+    if (op.submitted || !op.has_outcome()) continue;
+    RINGWAY_REACHED(kUpdateAfterUnsubmitted);
+    next[name.channel] = std::max(next[name.channel], name.seq + 1);
+  }
+}
+
+bool OpTable::AnyUnsubmittedOpen() const {
+  return std::any_of(ops_.begin(), ops_.end(),
+                     [](const auto& entry) { return !entry.second.submitted && !entry.second.has_outcome(); });
+}
+
+std::uint64_t OpTable::BehindOn(ChannelId channel) const {
+  return static_cast<std::uint64_t>(
+      std::count_if(ops_.lower_bound({channel, NextSeq(channel)}), ops_.end(), [&](const auto& entry) {
+        return entry.first.channel == channel && !entry.second.submitted && entry.second.has_outcome();
+      }));
+}
+
+bool OpTable::HasToFinish(const View& view) const {
+  return std::any_of(ops_.begin(), ops_.end(), [&](const auto& entry) {
+    const Operation& op = entry.second;
+    return op.submitted || !op.has_outcome() || !AllHold(op, view);
+  });
+}
+
+// ---------------------------------------------------------------------------------------------- sequence numbers
 
 std::uint64_t OpTable::NextSeq(ChannelId channel) const {
   const auto found = channels_.find(channel);
@@ -64,6 +132,13 @@ void OpTable::SkipTo(const ChannelSeqs& next) {
     Channel& channel = channels_[id];
     RINGWAY_REACHED_IF(channel.next < seq, kSkipBehind);
     for (; channel.next < seq; ++channel.next) {
+      if (Operation* op = Find({id, channel.next});
+          op != nullptr && op->has_outcome()) {  // it went on without the trainer, which never gets to it
+        op->submitted = true;
+        op->stage = Stage::kReported;
+        MarkDue(op->name);
+        continue;
+      }
       Extend(channel.complete_upto, channel.complete_beyond, channel.next);
       Extend(channel.finished_upto, channel.finished_beyond, channel.next);
     }
@@ -137,6 +212,12 @@ void OpTable::Acknowledge(PeerId peer, ChannelId channel, std::uint64_t seq) {
 
 void OpTable::AddHolder(Operation& op, PeerId peer) {
   if (op.holders.insert(peer).second) due_.insert(op.name);
+}
+
+void OpTable::MarkUpdateDue() {
+  for (const auto& [name, op] : ops_) {
+    if (op.is_update()) due_.insert(name);
+  }
 }
 
 void OpTable::MarkAllDue() {

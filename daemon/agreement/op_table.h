@@ -27,6 +27,7 @@ class OpTable {
   std::map<OpName, Operation>& ops() { return ops_; }
   const std::map<OpName, Operation>& ops() const { return ops_; }
   Operation* Find(const OpName& name);
+  const Operation* Find(const OpName& name) const;
   Operation* FindToken(std::uint64_t token);
   // The next one of its channel that has no outcome; null: it is not submitted.
   Operation* NextOf(ChannelId channel) { return Find({channel, CompleteUpto(channel) + 1}); }
@@ -53,6 +54,30 @@ class OpTable {
 
   // The operation gets the next sequence number of its channel.
   Operation& Add(Submission submission);
+
+  // ---- operations that went on before their trainer has submitted them (Operation::submitted)
+  // REQUIRES: it is not submitted, nor finished.
+  Operation& AddUnsubmitted(const OpName& name, Submission submission);
+  // What the next submission on this channel finds; null: nothing.
+  Operation* FindUnsubmitted(ChannelId channel) { return Find({channel, NextSeq(channel)}); }
+  // Its trainer has submitted it: it gets its number. REQUIRES: FindUnsubmitted of its channel.
+  void OnSubmitted(Operation& op);
+  // Forgets those without an outcome, but for those that are fetched: a new view decides on them anew.
+  void ForgetUnsubmitted();
+  void ForgetUnsubmitted(const OpName& name);  // REQUIRES: it is one
+  // Raises `next` beyond those that have an outcome.
+  void RaiseBeyondUnsubmitted(ChannelSeqs& next) const;
+  // Returns whether one has no outcome.
+  bool AnyUnsubmittedOpen() const;
+  bool IsUnsubmittedOpen(const OpName& name) const {
+    const Operation* const op = Find(name);
+    return op != nullptr && !op->submitted && !op->has_outcome();
+  }
+  // Number of those of the channel that have one.
+  std::uint64_t BehindOn(ChannelId channel) const;
+  // Returns whether a peer that leaves has operations that it waits for, or that others need.
+  bool HasToFinish(const View& view) const;
+
   std::uint64_t NextSeq(ChannelId channel) const;
   ChannelSeqs NextSeqs() const;
   // A newcomer starts where the members stand.
@@ -82,6 +107,8 @@ class OpTable {
   bool Holds(PeerId peer, const Operation& op) const;
   void AddHolder(Operation& op, PeerId peer);
   void MarkDue(const OpName& name) { due_.insert(name); }
+  // REQUIRES: update_is_open().
+  void MarkUpdateDue();
   // Marks all operations due, because the members have changed.
   void MarkAllDue();
   bool has_due() const { return !due_.empty(); }
@@ -106,6 +133,7 @@ class OpTable {
     std::uint64_t finished_upto = 0;
     std::set<std::uint64_t> finished_beyond;
   };
+  Operation& Insert(const OpName& name, Submission submission);
   static void Extend(std::uint64_t& upto, std::set<std::uint64_t>& beyond, std::uint64_t seq);
 
   std::map<OpName, Operation> ops_;

@@ -27,6 +27,7 @@
 #include "daemon/agreement/peer_values.h"
 #include "daemon/agreement/view.h"
 #include "daemon/buffers/feedback.h"
+#include "daemon/collective/input_set.h"
 #include "daemon/transfer/attempt.h"
 
 namespace ringway::agreement {
@@ -43,8 +44,15 @@ struct Outcome {
   Code code = Code::kOk;
   std::string text;
   Epoch epoch;                       // in which it was computed
-  std::vector<PeerId> contributors;  // in rank order of that epoch
+  std::vector<PeerId> contributors;  // in rank order of that epoch; each holds the result
   Epoch prepared;                    // the agreed minimum
+  std::uint64_t absent = 0;          // contributors, as bits, that took part without an input
+  double weight = 0;                 // the sum of the weights of the inputs
+
+  bool Lacks(PeerId peer) const {
+    const auto place = std::find(contributors.begin(), contributors.end(), peer) - contributors.begin();
+    return place < static_cast<std::ptrdiff_t>(contributors.size()) && (absent >> place & 1) != 0;
+  }
 };
 
 // Reasons why an operation cannot be done as it was submitted. The master decides what becomes of it.
@@ -55,6 +63,13 @@ struct Obstacles {
   std::string overdue;           // its deadline has passed: whom it waited for
   std::vector<PeerId> hung_for;  // it has waited for these for as long as the group allows
   Epoch hung_in;                 // the view in which it has
+};
+
+// The agreed inputs of a view's attempt (agreed_inputs.h).
+struct BoundInputs {
+  Epoch epoch;                                      // in which they are
+  std::shared_ptr<const collective::InputSet> set;  // null: all, each with weight 1
+  Epoch offered;                                    // the newest view in which the own input was
 };
 
 struct Waiting {
@@ -69,10 +84,13 @@ struct Operation {
   Submission submission;
   Stage stage = Stage::kQueued;
   collective::Shape shape;  // in the view of the newest attempt, or of the outcome that is fetched
+  bool submitted = true;    // false: it goes on without its trainer, which may submit it later
   bool fetching = false;    // committed by verdict; the bytes come from a holder
   bool has_part = false;    // of a result that is not shared: its own, in outcome.epoch; others may lack theirs
   Obstacles obstacles;
   Waiting waiting;
+  BoundInputs inputs;
+  std::shared_ptr<buffers::OpBuffers> trainers;  // the submission's; null before that
 
   // Its buffers are the submission's, or a staged copy of them that is retained for the others. That has a copy of the
   // input, too, where a rank can be done before the others have its input (one_shot).
@@ -129,7 +147,9 @@ struct Operation {
   bool can_be_fetched() const {
     return has_outcome() && outcome.code == Code::kOk && shape.shared && (is_retained() || !is_reported());
   }
-  std::uint64_t retained_bytes() const { return is_retained() ? attempt.buffers->output_bytes_max() : 0; }
+  std::uint64_t retained_bytes() const {
+    return attempt.buffers != submission.buffers && is_retained() ? attempt.buffers->output_bytes_max() : 0;
+  }
 };
 
 }  // namespace ringway::agreement

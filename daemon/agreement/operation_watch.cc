@@ -169,7 +169,7 @@ std::string OperationWatch::BlameForOperations() {
   for (auto& entry : table_.ops()) {
     const OpName& name = entry.first;
     Operation& op = entry.second;
-    if (op.has_outcome()) continue;
+    if (op.has_outcome() || op.inputs.epoch == ctx_.view().epoch) continue;  // nothing waits for a trainer
     std::vector<PeerId> hung;
     std::copy_if(ctx_.view().members.begin(), ctx_.view().members.end(), std::back_inserter(hung), [&](PeerId member) {
       return member != ctx_.self && stragglers_.HoldsUp(name, member, ctx_.view().hung, ctx_.now);
@@ -225,7 +225,9 @@ void OperationWatch::FireIfStuck() {
   const Duration still = StillFor();
   if (still == Duration::zero()) return;
   for (const auto& [name, op] : table_.ops()) {
-    if (op.is_reported() || !ctx_.watchdog.IsStuck(name, ctx_.view().members, ctx_.self, ctx_.now)) continue;
+    const bool awaits_trainer = !op.submitted && op.has_outcome();
+    if (op.is_reported() || awaits_trainer || !ctx_.watchdog.IsStuck(name, ctx_.view().members, ctx_.self, ctx_.now))
+      continue;
     const std::string what = "operation " + ToString(name) + " is stuck at " + ctx_.NameOf(ctx_.self) +
                              ", waiting for " + (op.has_outcome() ? "others to hold its result" : WaitsFor(op));
     ctx_.AddNote("operation_stuck",

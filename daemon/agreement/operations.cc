@@ -26,7 +26,7 @@ std::string Cancelled(const Operation& op) { return "operation " + ToString(op.n
 // ---------------------------------------------------------------------------------------------- trainer
 
 Status Operations::Submit(Submission submission) {
-  if (!membership_.modified().empty()) return {Code::kBufferModified, membership_.modified()};
+  if (!membership_.leaves_at_once().ok()) return membership_.leaves_at_once();
   if (membership_.leaving() || ctx_.views.ended())
     return {Code::kShuttingDown, "this peer is leaving its group and takes no new operations"};
   const bool update = submission.descriptor.kind == OpKind::kUpdateView;
@@ -39,7 +39,13 @@ Status Operations::Submit(Submission submission) {
                                           " is unfinished since " + std::to_string(OpTable::kBeyondMax) +
                                           " others: wait for it, or cancel it"};
   }
+  if (Operation* late = table_.FindUnsubmitted(submission.channel())) {
+    const Status caught_up = agreed_.CatchUp(*late, std::move(submission));
+    if (caught_up.ok()) Settle(*late);
+    return caught_up;
+  }
   const std::uint32_t world_size = ctx_.view().world_size();
+  const auto trainers = submission.buffers;
   if (Status room = RoomFor(submission, ctx_.self, world_size); !room.ok()) return room;
   std::shared_ptr<buffers::FeedbackBuffers> feedback;
   if (submission.spec.feedback != 0) {
@@ -50,6 +56,7 @@ Status Operations::Submit(Submission submission) {
   }
   Operation& op = table_.Add(std::move(submission));
   op.feedback = std::move(feedback);
+  op.trainers = trainers;
   op.shape = FirstShape(op.submission, ctx_.self, world_size);
   op.waiting.since = op.waiting.staged_at = ctx_.now;
   if (op.submission.time_limit > Duration::zero()) table_.SetDeadline(op, ctx_.now + op.submission.time_limit);
@@ -63,6 +70,7 @@ bool Operations::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) 
   if (op == nullptr || !op->attempt.buffers->Grow(input_bytes_ready)) return false;
   op->waiting.staged_at = ctx_.now;
   ctx_.Moved();
+  if (op->stage == Stage::kQueued && ctx_.views.running()) (void)agreed_.MayStart(*op);
   StartWork(*op);
   return true;
 }
@@ -126,6 +134,11 @@ void Operations::Start(Operation& op) {
   op.algorithm = launcher_.AlgorithmOf(op);
   op.submission.descriptor.schedule = op.algorithm;
   op.error_bound = launcher_.ErrorBoundOf(op.submission.descriptor);
+  if (!agreed_.MayStart(op)) {
+    for (const auto& [peer, descriptor] : unsubmitted_.ReadiesOf(op.name))
+      (void)frames_.CheckDescriptor(op, descriptor, peer);
+    return;
+  }
   const auto schedule = launcher_.ScheduleOf(op.submission);
   op.receivers.clear();
   if (!HearsFromAll(op.submission.descriptor.kind) && !RINGWAY_MUTANT(kNeedNobodyReady)) {
@@ -134,10 +147,10 @@ void Operations::Start(Operation& op) {
   }
   launcher_.Launch(op, schedule);
   op.ready_due = ctx_.now + ctx_.view().plan.detect;
-  if (!op.is_small(ctx_.view().plan)) SendReady(op);
+  if (!op.is_small(ctx_.view().plan)) words_.SendReady(op);
   for (const auto& [peer, descriptor] : unsubmitted_.TakeReadies(op.name)) OnReady(peer, op.name, descriptor);
   for (const PeerId peer : unsubmitted_.TakeDones(op.name)) table_.AddHolder(op, peer);
-  if (RINGWAY_MUTANT(kDoneTooEarly)) SendDone(op.name);
+  if (RINGWAY_MUTANT(kDoneTooEarly)) words_.SendDone(op.name);
   StartWork(op);
 }
 
@@ -171,6 +184,7 @@ void Operations::StartFetch(Operation& op) {
 
 void Operations::MarkComplete(const Operation& op) {
   table_.MarkComplete(op.name);
+  if (!op.submitted && table_.update_is_open()) table_.MarkUpdateDue();
   Operation* const next = table_.NextOf(op.name.channel);
   if (next == nullptr) return;
   next->attempt.goes_at_once = launcher_.GoesAtOnce(*next);
@@ -181,6 +195,10 @@ void Operations::MarkComplete(const Operation& op) {
 
 void Operations::OnComputed(Operation& op) {
   RINGWAY_CHECK(op.stage == Stage::kRunning && ctx_.views.running());
+  if (op.is_update()) {
+    if (table_.AnyUnsubmittedOpen()) return;  // this view ends with it: SettleDue goes on when they are done
+    table_.RaiseBeyondUnsubmitted(op.next_seqs);
+  }
   RINGWAY_REACHED_IF(op.fetching, kFetchResult);
   if (op.attempt.live() && !op.attempt.executor().finite()) op.error_bound = std::numeric_limits<double>::infinity();
   if (!op.fetching) {
@@ -188,6 +206,10 @@ void Operations::OnComputed(Operation& op) {
     // The ranks' stamps may differ unless this rank has heard from all.
     const bool heard_all = HearsFromAll(op.submission.descriptor.kind) || RINGWAY_MUTANT(kStampOfTheRoot);
     op.outcome = {Code::kOk, "", ctx_.view().epoch, ctx_.view().members, heard_all ? stamp.prepared : Epoch()};
+    if (op.inputs.set != nullptr) {
+      op.outcome.absent = op.inputs.set->absent;
+      op.outcome.weight = op.inputs.set->Total(ctx_.view().world_size());
+    }
     for (const PeerId member : ctx_.view().members) {
       if (!heard_all) break;
       table_.Acknowledge(member, op.name.channel, stamp.acknowledged);
@@ -200,7 +222,7 @@ void Operations::OnComputed(Operation& op) {
   frames_.Forget(op);
   if (!op.has_part || RINGWAY_MUTANT(kPartIsAll)) MarkDurable(op);
   if (!op.is_retained() || !op.is_small(ctx_.view().plan))
-    SendDone(op.name);  // copies are not kept for long, and somebody may have no room
+    words_.SendDone(op.name);  // copies are not kept for long, and somebody may have no room
   Settle(op);
 }
 
@@ -212,7 +234,7 @@ void Operations::MarkDurable(Operation& op) {
 
 // Reported when every member holds it; at once where a copy stays here.
 void Operations::Settle(Operation& op) {
-  if (!ctx_.views.running()) return;
+  if (!ctx_.views.running() || !op.submitted) return;
   if (op.has_part && table_.AllHold(op, ctx_.view())) MarkDurable(op);
   if (op.stage != Stage::kComplete && op.stage != Stage::kDelivering) return;
   const bool early =
@@ -223,17 +245,21 @@ void Operations::Settle(Operation& op) {
 }
 
 void Operations::Report(Operation& op) {
+  if (!op.submitted) return;  // its trainer gets the outcome when it submits it
   RINGWAY_CHECK(!op.is_reported());
   op.stage = Stage::kReported;
   op.attempt.returned = true;
   table_.OnReported(op);
   table_.MarkDue(op.name);
   const bool ok = op.outcome.code == Code::kOk;
-  if (op.feedback != nullptr) residuals_.End(op.submission.spec.feedback, *op.feedback, ok);
+  const bool is_in = ok && !op.outcome.Lacks(ctx_.self);
+  ctx_.counts.inputs_late += ok && !is_in;
+  if (op.feedback != nullptr) residuals_.End(op.submission.spec.feedback, *op.feedback, is_in);
   ++(ok ? ctx_.counts.ops_done : ctx_.counts.ops_failed);
   ctx_.Moved();
   if (ok) ctx_.watchdog.Reset(op.output_bytes());
   Complete complete = CompleteOf(op);
+  complete.outcome.behind = table_.BehindOn(op.name.channel);
   if (op.is_update()) {
     if (const control::View* const adopted = Adopt(op)) {
       SetAdopted(*adopted, complete);
@@ -307,6 +333,8 @@ void Operations::AdoptVerdict(Operation& op, const control::Verdict& verdict) {
   }
   op.fetching = true;
   op.outcome = {Code::kOk, "", Epoch(verdict.result_epoch()), {}, Epoch(verdict.prepared_epoch())};
+  op.outcome.absent = verdict.absent();
+  op.outcome.weight = verdict.weight();
   for (const std::uint64_t peer : verdict.contributors()) op.outcome.contributors.emplace_back(peer);
   for (const std::uint64_t peer : verdict.holders()) op.holders.insert(PeerId(peer));
 }
@@ -320,11 +348,18 @@ void Operations::Retire(const Operation& op) {
 
 // A view that is installed here, by an UpdateView that is reported, makes all due again.
 void Operations::SettleDue() {
+  for (const OpName& name : agreed_.Decide()) {
+    if (Operation* op = table_.Find(name); op != nullptr && ctx_.views.running()) Start(*op);
+  }
   while (ctx_.views.running() && table_.has_due()) {
     Operation* op = table_.Find(table_.TakeDue());
     if (op == nullptr) continue;
+    const bool is_held_up = op->is_update() && op->stage == Stage::kRunning;
+    if (is_held_up && (op->fetching || (op->attempt.live() && op->is_computed()))) OnComputed(*op);
     Settle(*op);
-    if (!ctx_.views.running() || !table_.IsFinished(*op, ctx_.view())) continue;
+    if (RINGWAY_MUTANT(kForgetLateResults) && !op->submitted && op->has_outcome() && table_.AllHold(*op, ctx_.view()))
+      table_.ForgetUnsubmitted(OpName(op->name)), op = nullptr;
+    if (op == nullptr || !ctx_.views.running() || !table_.IsFinished(*op, ctx_.view())) continue;
     Retire(*op);
     table_.Forget(op->name);
   }
@@ -333,13 +368,21 @@ void Operations::SettleDue() {
 // ---------------------------------------------------------------------------------------------- members
 
 void Operations::OnReady(PeerId from, const OpName& name, const Descriptor& descriptor) {
-  if (Operation* op = table_.Find(name)) {
+  Operation* op = table_.Find(name);
+  const bool awaits_inputs =
+      op != nullptr && op->stage == Stage::kQueued && op->submission.descriptor.agrees_on_inputs();
+  if (op != nullptr && !awaits_inputs) {
     transfer_.queue.MarkReady(op->attempt, from);
     const bool agrees = op->attempt.live() && !op->fetching && frames_.CheckDescriptor(*op, descriptor, from);
     if (agrees && op->receivers.contains(from)) StartWork(*op);  // which may have waited for that alone
   } else if (CanComeEarly(name)) {
+    if (awaits_inputs) (void)frames_.CheckDescriptor(*op, descriptor, from);
     unsubmitted_.AddReady(name, from, descriptor);
   }
+}
+
+void Operations::OnInputs(PeerId from, const control::Inputs& inputs) {
+  if (Operation* op = agreed_.OnInputs(from, inputs)) Start(*op);
 }
 
 // Others may be done with an operation with a root before this rank has submitted it.
@@ -354,45 +397,6 @@ void Operations::OnDone(PeerId from, const OpName& name) {
 
 bool Operations::CanComeEarly(const OpName& name) const {
   return name.channel.value < abi::kChannelCountMax && !table_.IsFinished(name) && !table_.IsTooFarAhead(name);
-}
-
-void Operations::SendReady(Operation& op) {
-  op.ready_due.reset();
-  const Rank self = *ctx_.view().RankOf(ctx_.self);
-  for (const PeerId partner : PartnersOf(ctx_, op)) {
-    const Descriptor descriptor = op.DescriptorWith(self, *ctx_.view().RankOf(partner));
-    links_.Send(partner, ReadyMessage(ctx_.view().epoch, op.name, descriptor));
-  }
-}
-
-void Operations::SendLateReadies() {
-  if (!ctx_.views.running() || RINGWAY_MUTANT(kNeverReadyLate)) return;
-  for (auto& [name, op] : table_.ops()) {
-    if (!op.is_running() || op.fetching || !op.ready_due || ctx_.now < *op.ready_due) continue;
-    RINGWAY_REACHED(kSayReadyLate);
-    SendReady(op);
-  }
-}
-
-void Operations::SendDone(const OpName& name) { links_.Broadcast(DoneMessage(ctx_.view().epoch, name)); }
-
-void Operations::OnFetch(PeerId from, const OpName& name) {
-  Operation* op = table_.Find(name);
-  if (op != nullptr && op->can_be_fetched()) return launcher_.Serve(*op, from);
-  ctx_.AddNote("fetch_refused", {{"op", ToString(name)}, {"from", ctx_.NameOf(from)}}, Severity::kWarning);
-}
-
-void Operations::OnResend(PeerId from, const control::Resend& resend) {
-  Operation* op = table_.Find({ChannelId(resend.channel()), resend.seq()});
-  const auto rank = ctx_.view().RankOf(from);
-  constexpr std::uint32_t kMax = std::numeric_limits<std::uint16_t>::max();
-  if (op == nullptr || !op->attempt.live() || op->fetching || !rank || resend.step() > kMax || resend.chunk() > kMax)
-    return;
-  RINGWAY_REACHED(kResendSegment);
-  transfer_.queue.MarkReady(op->attempt, from);  // it asks only for what it runs
-  op->attempt.executor().Resend(*rank, static_cast<std::uint16_t>(resend.step()),
-                                static_cast<std::uint16_t>(resend.chunk()), resend.segment());
-  ++ctx_.counts.segments_resent;
 }
 
 // ---------------------------------------------------------------------------------------------- frames, work
@@ -446,6 +450,7 @@ void Operations::OnView() {
   launcher_.OnView();
   frames_.OnView();
   unsubmitted_.OnView();
+  agreed_.OnView();
   table_.MarkAllDue();
 }
 
@@ -462,34 +467,24 @@ void Operations::AdoptVerdicts(const control::View& view) {
   for (const control::Verdict& verdict : view.verdicts()) {
     if (ctx_.views.ended()) return;
     const OpName name{ChannelId(verdict.channel()), verdict.seq()};
+    if (verdict.code() != 0 && table_.IsUnsubmittedOpen(name)) table_.ForgetUnsubmitted(name);
     if (Operation* op = table_.Find(name)) {
       AdoptVerdict(*op, verdict);
     } else if (table_.IsFinished(name)) {
       RINGWAY_REACHED(kDoneAgain);
-      SendDone(name);  // so that nobody waits for a rank that has forgotten it
+      words_.SendDone(name);  // so that nobody waits for a rank that has forgotten it
     } else if (verdict.code() != 0 && !table_.IsTooFarAhead(name)) {
       unsubmitted_.AddVerdict(name, verdict);
     }
   }
-}
-
-void Operations::Describe(control::Report& report) const {
-  for (const auto& [name, op] : table_.ops()) *report.add_ops() = ReportOf(op, ctx_.view().epoch);
-  const OpName update{ChannelId(last_update_.channel()), last_update_.seq()};
-  if (update.seq != 0 && !table_.ops().contains(update)) *report.add_ops() = last_update_;
-  SeqsTo(table_.FinishedUptoAll(), *report.mutable_finished_upto());
-  for (const OpTable::Run& run : table_.FinishedBeyondAll()) {
-    control::SeqRange& finished = *report.add_finished_beyond();
-    finished.set_channel(run.channel.value);
-    finished.set_first(run.first);
-    finished.set_last(run.last);
-  }
+  RINGWAY_REACHED_IF(table_.AnyUnsubmittedOpen(), kForgetUnsubmitted);
+  table_.ForgetUnsubmitted();
 }
 
 void Operations::OnEnd(Code code, const std::string& text) {
   for (auto& [name, op] : table_.ops()) {
     launcher_.Stop(op);
-    if (op.is_reported()) continue;
+    if (op.is_reported() || !op.submitted) continue;
     op.outcome = {code, text, ctx_.view().epoch, {}, {}};
     Report(op);
   }

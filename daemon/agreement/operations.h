@@ -15,12 +15,14 @@
 #include <span>
 #include <string>
 
+#include "daemon/agreement/agreed_inputs.h"
 #include "daemon/agreement/context.h"
 #include "daemon/agreement/launcher.h"
 #include "daemon/agreement/links.h"
 #include "daemon/agreement/membership.h"
 #include "daemon/agreement/op_frames.h"
 #include "daemon/agreement/op_table.h"
+#include "daemon/agreement/op_words.h"
 #include "daemon/agreement/op_work.h"
 #include "daemon/agreement/operation.h"
 #include "daemon/agreement/unsubmitted.h"
@@ -43,7 +45,9 @@ class Operations {
         transfer_(transfer),
         frames_(ctx, links, table, transfer),
         launcher_(ctx, table, transfer, membership),
-        work_(ctx, frames_) {}
+        work_(ctx, frames_),
+        words_(ctx, links, table, transfer, launcher_),
+        agreed_(ctx, links, table, membership) {}
   Operations(const Operations&) = delete;
   Operations& operator=(const Operations&) = delete;
 
@@ -56,13 +60,9 @@ class Operations {
   // ---- members
   void OnReady(PeerId from, const OpName& name, const Descriptor& descriptor);
   void OnDone(PeerId from, const OpName& name);
-  // `from` asks for a result that it lacks.
-  void OnFetch(PeerId from, const OpName& name);
-  // A segment found no room at `from`, which has room now.
-  void OnResend(PeerId from, const control::Resend& resend);
-  // READY of small operations that have run for the detection time. Before that nobody says it of them; but ranks whose
-  // descriptors differ may exchange no segments. To be called with each heartbeat.
-  void SendLateReadies();
+  void OnOffer(PeerId from, const control::Offer& offer) { agreed_.OnOffer(from, offer); }
+  void OnInputs(PeerId from, const control::Inputs& inputs);
+  OpWords& words() { return words_; }
 
   // ---- frames
   // REQUIRES: its epoch is not over.
@@ -84,7 +84,7 @@ class Operations {
   void AdoptVerdicts(const control::View& view);
   // Starts what the new view lets start.
   [[nodiscard]] bool StartAll();
-  void Describe(control::Report& report) const;
+  void Describe(control::Report& report) const { words_.Describe(report, last_update_); }
   void OnEnd(Code code, const std::string& text);
 
  private:
@@ -105,8 +105,6 @@ class Operations {
   const control::View* Adopt(const Operation& op);
   void Fail(Operation& op, Code code, const std::string& text);
   void AdoptVerdict(Operation& op, const control::Verdict& verdict);
-  void SendReady(Operation& op);
-  void SendDone(const OpName& name);
   void Retire(const Operation& op);
 
   Context& ctx_;
@@ -117,6 +115,8 @@ class Operations {
   OpFrames frames_;
   Launcher launcher_;
   OpWork work_;
+  OpWords words_;
+  AgreedInputs agreed_;
   Unsubmitted unsubmitted_;
   buffers::ResidualBook residuals_;
   control::OpReport last_update_;  // for the master: where the channels of the last view adopted began

@@ -182,12 +182,7 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
     point_to_point.OnMessage(from, message.point_to_point());
     return AfterProgress();
   }
-  const Epoch epoch(message.has_ready()            ? message.ready().epoch()
-                    : message.has_done()           ? message.done().epoch()
-                    : message.has_fetch()          ? message.fetch().epoch()
-                    : message.has_resend()         ? message.resend().epoch()
-                    : message.has_point_to_point() ? message.point_to_point().epoch()
-                                                   : message.heartbeat().epoch());
+  const Epoch epoch = EpochOf(message);
   if (epoch > ctx.view().epoch && epoch > ctx.views.stop()) {
     if (RINGWAY_MUTANT(kDropEarlyMessages)) return;
     if (message.has_heartbeat() && ctx.view().Contains(from)) watch.Heard(from, message.heartbeat(), true);
@@ -211,9 +206,13 @@ void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
     RINGWAY_REACHED(kTakeHeartbeat);
     watch.Heard(from, message.heartbeat(), false);
   } else if (message.has_fetch()) {
-    operations.OnFetch(from, NameIn(message.fetch().channel(), message.fetch().seq()));
+    operations.words().OnFetch(from, NameIn(message.fetch().channel(), message.fetch().seq()));
   } else if (message.has_resend()) {
-    operations.OnResend(from, message.resend());
+    operations.words().OnResend(from, message.resend());
+  } else if (message.has_offer()) {
+    operations.OnOffer(from, message.offer());
+  } else if (message.has_inputs()) {
+    operations.OnInputs(from, message.inputs());
   } else if (message.has_point_to_point()) {
     point_to_point.OnMessage(from, message.point_to_point());
   }
@@ -235,7 +234,7 @@ void Peer::Impl::AfterProgress() {
 bool Peer::Impl::MayProbe() const {
   if (ctx.views.ended() || membership.leaving() || transfer.out.serves()) return false;
   if (ctx.views.installed() ? ctx.views.frozen() : !membership.forming()) return false;
-  return table.pending() == 0 && !point_to_point.moves_data() && paths.IsHostQuiet();
+  return table.pending() == 0 && !table.AnyUnsubmittedOpen() && !point_to_point.moves_data() && paths.IsHostQuiet();
 }
 
 // The peer leaves at once, as one whose trainer died: the others abort the view and go on without it. Its operations
@@ -243,9 +242,10 @@ bool Peer::Impl::MayProbe() const {
 void Peer::Impl::OnModified(const std::string& what, const std::string& buffer) {
   if (ctx.views.ended()) return;
   RINGWAY_REACHED(kLeaveModified);
-  membership.LeaveForModified("this trainer wrote to the " + buffer + " of " + what +
-                              " before it was done; the others go on without this peer: correct the trainer, join "
-                              "again and take their state");
+  membership.LeaveAtOnce(Code::kBufferModified,
+                         "this trainer wrote to the " + buffer + " of " + what +
+                             " before it was done; the others go on without this peer: correct the trainer, join "
+                             "again and take their state");
   ctx.AddNote("buffer_modified", {{"epoch", ToString(ctx.view().epoch)}, {"op", what}, {"buffer", buffer}},
               Severity::kWarning);
 }
@@ -296,12 +296,13 @@ void Peer::Tick(TimePoint now) {
   in.links.PumpDials();
   if (in.links.IsHeartbeatDue()) {
     in.links.SendHeartbeats(in.Heartbeat());
-    in.operations.SendLateReadies();
+    in.operations.words().SendLateReadies();
   }
   in.membership.AccuseSilent();
   in.links.RestartSilent();
   in.links.AccuseBroken();
   in.watch.Tick();
+  in.operations.SettleDue();
   in.point_to_point.Tick();
   in.paths.Tick(in.MayProbe());
   in.membership.TryLeave();
@@ -396,10 +397,8 @@ Status Peer::OnPeerMessage(PeerId from, const control::PeerMessage& message, Tim
   if (in.links.MustAcknowledge(from)) in.links.Send(from, in.Heartbeat());
   RINGWAY_REACHED_IF(verdict == links::ControlStream::Verdict::kDuplicate, kSkipDuplicate);
   if (verdict != links::ControlStream::Verdict::kNew) return Status::Ok();
-  if (message.has_ready()) {
-    if (const Result<Descriptor> descriptor = DescriptorFrom(message.ready()); !descriptor.ok()) {
-      return descriptor.status();
-    }
+  for (const control::Ready* const op : {&message.ready(), &message.offer().op(), &message.inputs().op()}) {  // or none
+    if (const Result<Descriptor> descriptor = DescriptorFrom(*op); !descriptor.ok()) return descriptor.status();
   }
   in.Handle(from, message);
   return Status::Ok();

@@ -30,7 +30,7 @@ std::vector<MessageName> NamesOf(const MessageTable& table) {
 // ---------------------------------------------------------------------------------------------- trainer
 
 Status PointToPoint::Submit(buffers::Submission submission) {
-  if (!membership_.modified().empty()) return {Code::kBufferModified, membership_.modified()};
+  if (!membership_.leaves_at_once().ok()) return membership_.leaves_at_once();
   if (membership_.leaving() || ctx_.views.ended())
     return {Code::kShuttingDown, "this peer is leaving its group and takes no new operations"};
   const PeerId other = submission.root();

@@ -48,6 +48,11 @@ class Unsubmitted {
     RINGWAY_REACHED(kKeepVerdict);
     return std::move(verdict.mapped());
   }
+  // It waits for its inputs, and they stay.
+  Readies ReadiesOf(const OpName& name) const {
+    const auto found = readies_.find(name);
+    return found == readies_.end() ? Readies() : found->second;
+  }
   Readies TakeReadies(const OpName& name) {
     RINGWAY_REACHED_IF(readies_.contains(name), kKeepReady);
     return Take(readies_, name);

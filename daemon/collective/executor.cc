@@ -28,12 +28,13 @@ Executor::Executor(std::shared_ptr<const Schedule> schedule, const ExecutorOptio
       cuts_(schedule_, options.descriptor, options.shape, options.layout.get(), options.segment_bytes_max),
       grid_(cuts_.grid()),
       input_bytes_(options.shape.input.count * SizeOf(options.descriptor.dtype)),
-      input_scale_(Reduces(options.descriptor.kind) && options.descriptor.op == ReduceOp::kAvg
-                       ? kernels::AverageScale(options.world_size)
-                       : 1),
+      input_scale_(averages() ? kernels::AverageScale(total_weight()) : 1),
       stamp_(options.stamp),
       losses_(options.descriptor, options.shape.input,
-              {.size = options.world_size, .self = options.self, .everyone_sums = schedule_.everyone_sums},
+              {.size = options.world_size,
+               .self = options.self,
+               .everyone_sums = schedule_.everyone_sums,
+               .average_factor = input_scale_ * total_weight() / ScaleOfRank(options.self)},
               options.loss) {
   PlanChunks();
   for (std::uint32_t i = 0; i < schedule_.arrivals.size(); ++i) {
@@ -43,7 +44,7 @@ Executor::Executor(std::shared_ptr<const Schedule> schedule, const ExecutorOptio
     if (!arrival.reduce) open_segments_ += grid_.Segments(arrival.chunk);
   }
   QueueInputs();
-  InputReady(options.input_bytes_ready);
+  InputReady(is_absent() ? input_bytes_ : options.input_bytes_ready);
 }
 
 Executor::~Executor() {
@@ -294,7 +295,7 @@ void Executor::FinishSum(const SumSegment& at) {
 void Executor::Finish(const SumSegment& at, const Range& range) {
   const Descriptor& d = options_.descriptor;
   const std::uint16_t chunk = schedule_.sums[at.sum].chunk;
-  if (Reduces(d.kind)) kernels::Finalize(d.dtype, d.op, OutputAt(range), range.count, options_.world_size);
+  if (Reduces(d.kind)) kernels::Finalize(d.dtype, d.op, OutputAt(range), range.count, total_weight());
   // The owner goes on with what the others will decode.
   if (IsTheSameOnAll(d.kind) && !RINGWAY_MUTANT(kKeepPrecision)) {
     const kernels::Dither dither = DitherOf(range, true);
@@ -473,7 +474,7 @@ Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scra
   if (!finished && losses_.wanted() && !state->loss_noted) {
     std::vector<std::byte> decoded(range.count * grid_.element_bytes());
     kernels::Decode(d.codec, d.dtype, decoded.data(), encoded.payload.data(), range.count);
-    NoteSent(*state, range, source, decoded.data(), SendsInput(ready) ? 1 : input_scale_);
+    NoteSent(*state, range, source, decoded.data(), SendsInput(ready) ? 1 : ScaleOfRank(options_.self));
   }
   const bool known = finished && state->final_hash != 0;
   const std::uint64_t hash = known && copy == nullptr ? state->final_hash : Hash64(encoded.payload);

@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "daemon/collective/cuts.h"
+#include "daemon/collective/input_set.h"
 #include "daemon/collective/quantization_residual.h"
 #include "daemon/collective/ready_queue.h"
 #include "daemon/collective/result_seal.h"
@@ -41,6 +42,7 @@
 #include "proto/collective/shape.h"
 #include "proto/ids.h"
 #include "proto/memory_budget.h"
+#include "proto/mutation.h"
 #include "proto/result.h"
 #include "proto/segment_header.h"
 
@@ -63,18 +65,20 @@ struct ExecutorOptions {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::uint64_t input_bytes_ready = 0;
-  bool trainers_output = false;   // the output is memory that a trainer can write to
-  Stamp stamp;                    // this rank's own, frozen at the start
-  std::uint64_t seed = 0;         // of stochastic rounding: the operation's, the same on all ranks
-  Rank self{};                    // so that ranks do not round alike
-  float* loss = nullptr;          // for error feedback (quantization_residual.h); null: not noted
+  std::shared_ptr<const InputSet> inputs = nullptr;  // null: all, each with weight 1
+  bool trainers_output = false;                      // the output is memory that a trainer can write to
+  Stamp stamp;                                       // this rank's own, frozen at the start
+  std::uint64_t seed = 0;                            // of stochastic rounding: the operation's, the same on all ranks
+  Rank self{};                                       // so that ranks do not round alike
+  float* loss = nullptr;                             // for error feedback (quantization_residual.h); null: not noted
   MemoryShare* memory = nullptr;  // for what is in the reorder buffer, outlives the executor; null: no limit
   ReadySink* sink = nullptr;      // outlives the executor; its destructor still calls it
 };
 
 class Executor {
  public:
-  // REQUIRES: the shape's input holds what the schedule sends of it.
+  // REQUIRES: the shape's input holds what the schedule sends of it. A rank whose input is not in is an all-reduce's,
+  // and not alone; its input is not read.
   Executor(std::shared_ptr<const Schedule> schedule, const ExecutorOptions& options);
   ~Executor();
   Executor(const Executor&) = delete;
@@ -245,8 +249,20 @@ class Executor {
   void NoteFinished(const Range& range);
   // Contributions to an average are scaled when they are added, so they travel as they are and partial sums scaled.
   double ScaleOf(std::uint32_t source) const {
-    return source != Sum::kOwn && schedule_.arrivals[source].partial ? 1 : input_scale_;
+    if (source == Sum::kOwn) return ScaleOfRank(options_.self);
+    const Arrival& arrival = schedule_.arrivals[source];
+    return arrival.partial ? 1 : ScaleOfRank(arrival.from);
   }
+  double ScaleOfRank(Rank rank) const {
+    return options_.inputs != nullptr && averages() ? input_scale_ * options_.inputs->WeightOf(rank) : input_scale_;
+  }
+  bool averages() const { return Reduces(options_.descriptor.kind) && options_.descriptor.op == ReduceOp::kAvg; }
+  // Returns the sum of the weights of all that contribute.
+  double total_weight() const {
+    const bool known = options_.inputs != nullptr && !RINGWAY_MUTANT(kCountTheAbsent);
+    return known ? options_.inputs->Total(options_.world_size) : options_.world_size;
+  }
+  bool is_absent() const { return options_.inputs != nullptr && !options_.inputs->Has(options_.self); }
   // The scales of the total so far, and of what is added to it as number `place` >= 1 of the order.
   kernels::Scales ScalesAt(const Sum& sum, std::uint32_t place) const {
     return {.a = place == 1 ? ScaleOf(sum.order[0]) : 1, .b = ScaleOf(sum.order[place])};
@@ -275,6 +291,7 @@ class Executor {
     return DescriptorWith(options_.descriptor, *options_.layout, options_.self, to);
   }
   const std::byte* InputAt(const Range& range) const {
+    if (is_absent()) return Zeros();
     return options_.input + (range.begin - options_.shape.input.begin) * grid_.element_bytes();
   }
 
@@ -300,7 +317,7 @@ class Executor {
   std::uint64_t open_segments_ = 0;
   std::uint64_t input_bytes_ = 0;
   std::uint64_t input_ready_ = 0;
-  const double input_scale_;  // of averages; else 1
+  const double input_scale_;  // of averages, before the weight; else 1
   bool finite_ = true;
   Stamp stamp_;
   QuantizationResidual losses_;

@@ -11,7 +11,7 @@ void QuantizationResidual::OnSent(const Range& range, const std::byte* value, co
 void QuantizationResidual::OnFinished(const Range& range, std::uint32_t segment, const std::byte* value,
                                       const std::byte* adopted) {
   if (world_.everyone_sums && segment % world_.size != world_.self.value) return;
-  const float factor = descriptor_.op == ReduceOp::kAvg ? static_cast<float>(world_.size) : 1;
+  const float factor = descriptor_.op == ReduceOp::kAvg ? static_cast<float>(world_.average_factor) : 1;
   kernels::NoteResidual(descriptor_.dtype, At(range), value, adopted, range.count, factor);
 }
 

@@ -3,8 +3,9 @@
 // or finished by it.
 //
 //   sent on    value - what the others decode of it; of a scaled partial sum in units of contributions
-//   finished   value - what all adopt; of an average as many times that as there are contributors. Where all finish the
-//              same, each answers for some segments, besides what it has sent
+//   finished   value - what all adopt; of an average as many times that as there are contributors, or as their weights
+//              are, in units of the own one. Where all finish the same, each answers for some segments, besides what it
+//              has sent
 //
 // It is added to what is there already: what the rounding of the contribution itself took. A rank that fetches a result
 // of one-shot, which others finished, lacks its share of the finishing.
@@ -27,6 +28,7 @@ class QuantizationResidual {
     std::uint32_t size = 1;
     Rank self{};
     bool everyone_sums = false;
+    double average_factor = 1;  // the sum of all weights, in units of the own one
   };
   // `loss`: as many elements as `input` has.
   QuantizationResidual(const Descriptor& descriptor, const Range& input, const World& world, float* loss)

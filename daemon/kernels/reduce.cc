@@ -4,7 +4,7 @@
 #include <cpuid.h>
 #endif
 
-#include <bit>
+#include <cmath>
 
 #include "daemon/kernels/kernel_table.h"
 #include "proto/check.h"
@@ -68,8 +68,10 @@ Isa ActiveIsa() {
   return active;
 }
 
-double AverageScale(std::uint32_t contributors) {
-  return 1 / static_cast<double>(std::bit_ceil(std::uint64_t{contributors}));
+double AverageScale(double weight) {
+  int exponent = 0;
+  const bool is_power = std::frexp(weight, &exponent) == 0.5;  // in [0.5, 1)
+  return std::ldexp(1, is_power ? 1 - exponent : -exponent);
 }
 
 const KernelTable& TableOf(Isa isa) {
@@ -99,10 +101,10 @@ bool AreFiniteOn(Isa isa, DType dtype, const void* values, std::size_t count) {
   return are_finite == nullptr || are_finite(values, count);
 }
 
-void FinalizeOn(Isa isa, DType dtype, ReduceOp op, void* dst, std::size_t count, std::uint32_t contributors) {
-  RINGWAY_CHECK(static_cast<std::uint8_t>(dtype) < kDTypeCount && contributors >= 1);
+void FinalizeOn(Isa isa, DType dtype, ReduceOp op, void* dst, std::size_t count, double weight) {
+  RINGWAY_CHECK(static_cast<std::uint8_t>(dtype) < kDTypeCount && weight > 0);
   const FinalizeFn finalize = TableOf(isa).finalize[static_cast<std::uint8_t>(dtype)];
-  const double divisor = contributors * AverageScale(contributors);
+  const double divisor = weight * AverageScale(weight);
   if (op == ReduceOp::kAvg && finalize != nullptr && divisor != 1) finalize(dst, count, divisor);
 }
 
@@ -135,8 +137,8 @@ bool AreFinite(DType dtype, const void* values, std::size_t count) {
   return AreFiniteOn(ActiveIsa(), dtype, values, count);
 }
 
-void Finalize(DType dtype, ReduceOp op, void* dst, std::size_t count, std::uint32_t contributors) {
-  FinalizeOn(ActiveIsa(), dtype, op, dst, count, contributors);
+void Finalize(DType dtype, ReduceOp op, void* dst, std::size_t count, double weight) {
+  FinalizeOn(ActiveIsa(), dtype, op, dst, count, weight);
 }
 
 }  // namespace ringway::kernels

@@ -9,7 +9,8 @@
 //
 // Averages of floats: contributions are multiplied by AverageScale(K), a power of two, as they are added, so that no
 // partial sum overflows where the average does not; Finalize divides by what is left of K. The scaling is exact but for
-// results that are subnormal, so elsewhere the bytes are those of the sum, divided by K.
+// results that are subnormal, so elsewhere the bytes are those of the sum, divided by K. With weights K is their sum,
+// and each contribution is multiplied by its own weight, too.
 //
 // The widest instruction set of this processor is chosen once; all give the same bytes as the scalar definition. That
 // needs the default floating-point environment: nearest even, and subnormals neither flushed nor read as zero.
@@ -22,14 +23,15 @@
 
 namespace ringway::kernels {
 
-// The factors of kAvg's operands: AverageScale for a contribution, 1 for a partial sum.
+// The factors of kAvg's operands: AverageScale, times its weight, for a contribution, 1 for a partial sum.
 struct Scales {
   double a = 1;
   double b = 1;
 };
 
-// The largest power of two that is at most 1 / contributors. REQUIRES: contributors >= 1.
-double AverageScale(std::uint32_t contributors);
+// The largest power of two that is at most 1 / weight, the sum of the contributors' weights: their number, where each
+// is 1. REQUIRES: weight > 0.
+double AverageScale(double weight);
 
 // dst[i] = a[i] (op) b[i]. kAvg on floating types computes a[i] * scales.a + b[i] * scales.b, rounded once in f16 and
 // bf16; `scales` is not used otherwise.
@@ -39,9 +41,9 @@ void Reduce(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, s
 // Returns whether no element is an infinity or a NaN.
 bool AreFinite(DType dtype, const void* values, std::size_t count);
 
-// dst[i] = dst[i] / (contributors * AverageScale(contributors)), for kAvg on floating types; nothing for every other
-// op. f16/bf16 divide in f32 and round. REQUIRES: contributors >= 1.
-void Finalize(DType dtype, ReduceOp op, void* dst, std::size_t count, std::uint32_t contributors);
+// dst[i] = dst[i] / (weight * AverageScale(weight)), for kAvg on floating types; nothing for every other op. f16/bf16
+// divide in f32 and round. REQUIRES: weight > 0.
+void Finalize(DType dtype, ReduceOp op, void* dst, std::size_t count, double weight);
 
 // Error feedback computes in f32 whatever the dtype; what is not finite counts as 0. REQUIRES: dtype is f16, bf16 or
 // f32.
@@ -59,7 +61,7 @@ Isa ActiveIsa();
 void ReduceOn(Isa isa, DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count,
               const Scales& scales = {});
 bool AreFiniteOn(Isa isa, DType dtype, const void* values, std::size_t count);
-void FinalizeOn(Isa isa, DType dtype, ReduceOp op, void* dst, std::size_t count, std::uint32_t contributors);
+void FinalizeOn(Isa isa, DType dtype, ReduceOp op, void* dst, std::size_t count, double weight);
 void AddResidualOn(Isa isa, DType dtype, void* sum, float* loss, const void* x, const float* residual,
                    std::size_t count);
 void NoteResidualOn(Isa isa, DType dtype, float* loss, const void* value, const void* decoded, std::size_t count,

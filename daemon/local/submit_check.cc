@@ -27,11 +27,14 @@ std::string SpecFault(const abi::OpSpec& spec, PeerId self) {
     return "reserved bytes are not zero";
   if (spec.algorithm > kAlgorithmCount) return "an algorithm is out of range";
   if (!HasCounts(spec.kind) && spec.rank != 0) return "an operation without counts by rank has some";
+  if (!Quorum{spec.quorum}.is_valid() || !IsWeight(spec.weight)) return "a quorum or a weight is out of range";
+  if (spec.quorum == 0 && spec.grace_ms != 0) return "an operation without a quorum has a grace";
   if (spec.priority > abi::kPriorityMax) return "a priority is out of range";
   if (!IsMessage(spec.kind) && spec.tag != 0) return "an operation without a tag has one";
   if (IsMessage(spec.kind) && (spec.feedback != 0 || spec.op != ReduceOp::kSum || PeerId(spec.root) == self))
     return "a message is for its own sender, or to be reduced";
-  const bool has_layout = spec.root != 0 || spec.world_size != 0 || spec.members != 0 || spec.feedback != 0;
+  const bool has_layout = spec.root != 0 || spec.world_size != 0 || spec.members != 0 || spec.feedback != 0 ||
+                          spec.quorum != 0 || spec.weight != 0;
   if (IsEmpty(spec.kind) && has_layout) return "an operation without elements has a root, a layout or a residual";
   return "";
 }
@@ -45,6 +48,7 @@ std::string WhyUnsupported(const abi::OpSpec& spec) {
     return std::string(NameOf(spec.kind)) + " has " + AlgorithmsOf(spec.kind);
   const char* reason = nullptr;
   if (!IsSupported(spec.dtype, spec.op, codec, &reason)) return reason;
+  if (!CanAgreeOnInputs(spec.kind, spec.op, Quorum{spec.quorum}, spec.weight, &reason)) return reason;
   if (spec.feedback != 0 && !CanFeedBack(spec.kind, spec.op, codec, &reason)) return reason;
   return "";
 }
@@ -140,6 +144,8 @@ SubmitVerdict CheckSubmit(const abi::Submit& submit, std::span<const abi::RankCo
   verdict.descriptor.op = spec.op;
   verdict.descriptor.codec = EncodingOf(spec.codec);
   verdict.descriptor.count = spec.count;
+  verdict.descriptor.quorum = spec.quorum;
+  verdict.descriptor.weighted = spec.weight != 0;
   const std::size_t element_bytes = SizeOf(spec.dtype);
   const std::uint64_t count_max = std::numeric_limits<std::uint64_t>::max() / element_bytes;
   if (spec.count > count_max / abi::kWorldSizeMax || submit.result_count > count_max)

@@ -134,6 +134,8 @@ std::vector<control::Verdict> DecideVerdicts(const std::map<PeerId, control::Rep
         for (const auto& [peer, report] : reports) verdict.add_contributors(peer.value);
       }
       verdict.set_prepared_epoch(evidence.outcome->prepared_epoch());
+      verdict.set_absent(evidence.outcome->absent());
+      verdict.set_weight(evidence.outcome->weight());
       for (const PeerId peer : evidence.holders) verdict.add_holders(peer.value);
     } else if (!evidence.mismatch.empty()) {
       RINGWAY_REACHED(kMismatch);

@@ -51,6 +51,9 @@ class WorstCase {
 
  private:
   std::size_t At(std::uint32_t rank, std::uint32_t chunk) const { return rank * transfers_.weights.size() + chunk; }
+  bool any_weights() const { return descriptor_.op == ReduceOp::kAvg && descriptor_.agrees_on_inputs(); }
+  // A contribution, in units of the largest; of an average K times that.
+  Value Own() const { return {any_weights() ? static_cast<double>(world_size_) : 1, 0}; }
   double Rounded(const Value& value) const { return value.error + rounding_ * (value.magnitude + value.error); }
 
   Value Encoded(const Value& value) const {
@@ -60,7 +63,9 @@ class WorstCase {
   Value Combined(const Value& a, const Value& b) const {
     if (descriptor_.op == ReduceOp::kMin || descriptor_.op == ReduceOp::kMax)
       return {std::max(a.magnitude, b.magnitude), std::max(a.error, b.error)};
-    const Value sum{a.magnitude + b.magnitude, a.error + b.error};
+    // The largest of them may have any part of the weight, but all together no more than all of it.
+    const double magnitude = a.magnitude + b.magnitude;
+    const Value sum{any_weights() ? std::min<double>(magnitude, world_size_) : magnitude, a.error + b.error};
     return {sum.magnitude, Rounded(sum)};
   }
   Value Finished(Value value) const {
@@ -75,9 +80,9 @@ class WorstCase {
   Value SumAt(std::uint32_t rank, std::uint32_t chunk) {
     std::optional<Value>& sum = sums_[At(rank, chunk)];
     if (sum) return *sum;
-    Value total = transfers_.everyone_sums ? Encoded({1, 0}) : Value{1, 0};
+    Value total = transfers_.everyone_sums ? Encoded(Own()) : Own();
     for (const std::uint32_t from : arrivals_[At(rank, chunk)]) {
-      total = Combined(total, Encoded(transfers_.everyone_sums ? Value{1, 0} : SumAt(from, chunk)));
+      total = Combined(total, Encoded(transfers_.everyone_sums ? Own() : SumAt(from, chunk)));
     }
     sum = total;
     return total;

@@ -8,7 +8,8 @@
 //   direct    each other contribution once, and the result                           e (2K - 1)
 //   one_shot  every contribution once, and the result                                e 2K
 //
-// an average a K-th of it. With stochastic rounding e is CodecInfo::error.at_random_max. Pure.
+// an average a K-th of it; with weights or a quorum up to K times that, for one rank may weigh all. With stochastic
+// rounding e is CodecInfo::error.at_random_max. Pure.
 #pragma once
 
 #include <cstdint>

@@ -213,9 +213,30 @@ class World {
     message.set_seq(SomeSequence());
   }
 
+  void Describe(control::Ready& ready) {
+    Name(ready);
+    ready.set_dtype(input_.OneIn(8) ? input_.Below(300) : static_cast<std::uint32_t>(DType::kF32));
+    ready.set_op(input_.Below(3));
+    ready.set_count(input_.OneIn(8) ? input_.Number<std::uint64_t>() : input_.Below(300));
+    ready.set_algorithm(input_.Below(9));
+    ready.set_quorum(input_.OneIn(8) ? input_.Below(300) : 1);
+    ready.set_weighted(input_.OneIn(2));
+  }
+
   control::PeerMessage Message() {
     control::PeerMessage message;
-    switch (input_.Below(9)) {
+    switch (input_.Below(11)) {
+      case 9:
+        Describe(*message.mutable_offer()->mutable_op());
+        message.mutable_offer()->set_weight(input_.OneIn(4) ? -1 : 2);
+        message.mutable_offer()->set_grace_ms(input_.Below(300));
+        break;
+      case 10:
+        Describe(*message.mutable_inputs()->mutable_op());
+        message.mutable_inputs()->set_absent(input_.Below(8));
+        for (std::uint64_t i = input_.Below(4); i > 0; --i)
+          message.mutable_inputs()->add_weights(static_cast<double>(i));
+        break;
       case 7:
         Name(*message.mutable_resend());
         message.mutable_resend()->set_step(input_.Below(8));

@@ -14,6 +14,7 @@ ROOTED = FROM_ROOT | {"reduce", "gather"}
 # Each rank has a part of its own.
 IN_PARTS = {"reduce_scatter", "reduce", "gather", "scatter", "all_to_all", "all_to_all_v", "reduce_scatter_v"}
 FOR_ONE_WORLD = {"scatter", "all_to_all", "all_to_all_v", "all_gather_v", "reduce_scatter_v"}
+SHARE = 100  # a quorum beyond is a share in percent
 WITHOUT_UPDATE_WAITS = ROOTED | {"all_to_all_v"}
 
 
@@ -69,12 +70,22 @@ class Operation:
             self.contradicts(f"peer {peer} got {report_of(outcome)}, but the members of that view are {members}")
         if kind == "update_view":
             return
-        missing = [x for x in contributors if x not in self.submissions]
+        absent = outcome.get("absent", [])
+        missing = [x for x in contributors if x not in self.submissions and x not in absent]
         if all(self.may_be_absent(x, self.submissions[peer]) for x in missing):
-            self.check_descriptors(peer, [x for x in contributors if x not in missing])
+            self.check_descriptors(peer, [x for x in contributors if x in self.submissions])
+            self.check_absent(peer, outcome, absent)
             self.check_result(peer, outcome)
         else:
             self.contradicts(f"peer {peer} got {report_of(outcome)}, and {missing} had not submitted it")
+
+    def check_absent(self, peer, outcome, absent):
+        """Inputs may be missing where there is a quorum, and no more of them than it allows."""
+        contributors, quorum = outcome["contributors"], self.submissions[peer].get("quorum", 0)
+        wanted = quorum if quorum <= SHARE else math.ceil((quorum - SHARE) * len(contributors) / 100)
+        wanted = min(wanted, len(contributors)) if quorum else len(contributors)
+        if not set(absent) <= set(contributors) or len(contributors) - len(absent) < wanted:
+            self.contradicts(f"peer {peer} got {report_of(outcome)} without the inputs of {absent}")
 
     def may_be_absent(self, peer, submission):
         """Whoever has no input may die before it asks for its part, when all others have theirs."""
@@ -86,7 +97,7 @@ class Operation:
             self.contradicts(f"peer {peer} got ok, and the contributors differ in {difference}")
 
     def difference(self, peers):
-        fields = ["kind", "dtype", "reduce", "codec", "root", "layout", "algorithm"]
+        fields = ["kind", "dtype", "reduce", "codec", "root", "layout", "algorithm", "quorum"]
         if any(self.submissions[p]["kind"] == "all_to_all_v" for p in peers):
             fields.remove("layout")  # each rank has its own
         else:
@@ -97,17 +108,19 @@ class Operation:
         return None
 
     def check_result(self, peer, outcome):
-        own, contributors = self.submissions[peer], outcome["contributors"]
+        own = self.submissions[peer]
+        contributors = [x for x in outcome["contributors"] if x not in outcome.get("absent", [])]
         if "output" not in outcome or outcome.get("scribbled") or own.get("feedback"):
             return
         inputs = [self.submissions.get(p, {}).get("input") for p in contributors]
         if own["kind"] in REDUCING:
             if all(inputs):
-                self.check_reduction(peer, outcome, inputs)
+                weights = [self.submissions[p].get("weight", 1) for p in contributors]
+                self.check_reduction(peer, outcome, inputs, weights)
         elif own["codec"] == "none":
             self.check_moved(peer, outcome, inputs)
 
-    def check_reduction(self, peer, outcome, inputs):
+    def check_reduction(self, peer, outcome, inputs, weights):
         own, output = self.submissions[peer], outcome["output"]
         dtype, reduction = own["dtype"], own["reduce"]
         # An exact sum is linear: so is a weighted sum of its elements.
@@ -127,7 +140,7 @@ class Operation:
             if not all(place in x for x in sampled):
                 self.contradicts(f"peer {peer} got {report_of(outcome)}: not every input has an element {place}")
                 return
-            wanted = reduce_values(dtype, reduction, [x[place] for x in sampled])
+            wanted = reduce_values(dtype, reduction, [x[place] for x in sampled], weights)
             if not close(own, wanted, found, tolerance, magnitude * len(inputs)):
                 self.contradicts(f"peer {peer} got {report_of(outcome)}: element {place} is {found} and not {wanted}")
                 return
@@ -202,7 +215,7 @@ class Operation:
             return "another outcome"
         if one["code"] != "ok":
             return None
-        for field in ("epoch", "contributors", "update_waits", "next"):
+        for field in ("epoch", "contributors", "absent", "update_waits", "next"):
             if one.get(field) != other.get(field):
                 return f"another {field}"
         kinds = {self.submissions[x["peer"]]["kind"] for x in (one, other) if x["peer"] in self.submissions}

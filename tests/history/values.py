@@ -26,18 +26,20 @@ def wrap(dtype, value):
     return value - (1 << bits) if dtype[0] == "i" and value >> (bits - 1) else value
 
 
-def reduce_values(dtype, reduction, values):
+def reduce_values(dtype, reduction, values, weights):
+    """`weights`: of the values in an average."""
     if reduction in ("min", "max"):
         if any(isinstance(x, float) and math.isnan(x) for x in values):
             return math.nan
         return min(values) if reduction == "min" else max(values)
     if reduction == "avg" and all(math.isfinite(x) for x in values):
-        return float(sum(fractions.Fraction(x) for x in values) / len(values))  # where a float's sum may overflow
+        exact = sum(fractions.Fraction(x) * fractions.Fraction(w) for x, w in zip(values, weights))
+        return float(exact / sum(map(fractions.Fraction, weights)))  # where a float's sum may overflow
     total = values[0]
     for value in values[1:]:
         total = total * value if reduction == "prod" else total + value
     if reduction == "avg":
-        total /= len(values)
+        total /= sum(weights)
     return wrap(dtype, total) if dtype in BITS else total
 
 

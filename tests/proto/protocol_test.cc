@@ -111,7 +111,7 @@ TEST(ProtocolTest, EveryRowIsARuleThatTheSimulationCountsAndNoOther) {
        {"| segment | action |", "| message | sent when | receiver's duty |", "| message | direction | meaning |",
         "| case | who stays |", "| situation | the master waits for |", "| what they report | verdict |",
         "| what happens | what is done |", "| `PointToPoint.step` | from | sent when | the other's duty |",
-        "| case | rule |"}) {
+        "| case | rule |", "| inputs | rule |"}) {
     const std::set<std::string> some = RowsOf(header);
     EXPECT_FALSE(some.empty()) << header;
     rows.insert(some.begin(), some.end());

@@ -1,6 +1,7 @@
 #include "tests/sim/checker.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "tests/sim/oracle.h"
@@ -19,6 +20,12 @@ std::string Describe(const Outcome& outcome) {
 // The same bytes at all ranks.
 bool IsShared(const Outcome& outcome) { return IsTheSameOnAll(outcome.descriptor.kind); }
 
+bool IsAbsent(PeerId peer, const Outcome& outcome) {
+  const auto place =
+      std::find(outcome.contributors.begin(), outcome.contributors.end(), peer) - outcome.contributors.begin();
+  return place < 64 && (outcome.absent >> place & 1) != 0;
+}
+
 bool Contains(const std::vector<PeerId>& peers, PeerId peer) {
   return std::find(peers.begin(), peers.end(), peer) != peers.end();
 }
@@ -35,17 +42,27 @@ void Checker::Judge(PeerId peer, const OpName& op, const Outcome& outcome) {
   if (outcomes_[peer].contains(op)) Fail(who + "reported twice");
   if (outcome.code == Code::kInternal) Fail(who + "internal error: " + outcome.text);
   if (outcome.code == Code::kOk && outcome.descriptor.kind != OpKind::kUpdateView) {
+    if (outcome.absent != 0) JudgeAbsent(who, outcome);
     if (!Contains(outcome.contributors, peer)) Fail(who + "a result without the own input: " + Describe(outcome));
     // Only the first of equal results is worth computing.
     const PeerId whose = IsShared(outcome) ? PeerId() : peer;
     std::vector<std::byte>& right = right_[{op, outcome.epoch, outcome.contributors, whose}];
     if (!outcome.scribbled && (right.empty() || right != outcome.result)) {
       const std::string wrong =
-          WhyWrong(outcome.result, op, outcome.descriptor, outcome.contributors, peer, outcome.root);
+          WhyWrong(outcome.result, op, outcome.descriptor, outcome.contributors, peer, outcome.root, outcome.absent);
       if (!wrong.empty()) Fail(who + wrong + " in " + Describe(outcome));
       right = outcome.result;
     }
   }
+}
+
+// As many are in as the quorum asks for.
+void Checker::JudgeAbsent(const std::string& who, const Outcome& outcome) {
+  const auto world = static_cast<std::uint32_t>(outcome.contributors.size());
+  const auto inputs = world - static_cast<std::uint32_t>(std::popcount(outcome.absent));
+  if (outcome.descriptor.quorum == 0) Fail(who + "a result without all inputs, and without a quorum");
+  if (inputs < Quorum{outcome.descriptor.quorum}.Of(world))
+    Fail(who + "a result of " + std::to_string(inputs) + " inputs");
 }
 
 void Checker::OnView(PeerId peer, const std::string& group, Epoch epoch, std::vector<PeerId> members) {
@@ -70,8 +87,9 @@ std::string Checker::Compare(PeerId a, PeerId b, const OpName& op) const {
       "operation " + ToString(op) + ": peer " + ToString(a) + " got " + Describe(one) + ", peer " + ToString(b) + " ";
   if (found == OutcomesOf(b).end()) return who + "nothing";
   const Outcome& other = found->second;
-  const bool same_success =
-      one.epoch == other.epoch && one.contributors == other.contributors && one.update_waits == other.update_waits;
+  const bool same_success = one.epoch == other.epoch && one.contributors == other.contributors &&
+                            one.absent == other.absent && one.weight == other.weight &&
+                            one.update_waits == other.update_waits;
   if (one.code != other.code || (one.code == Code::kOk && !same_success)) return who + Describe(other);
   const bool judged = one.code == Code::kOk && IsShared(one) && !one.scribbled && !other.scribbled;
   if (judged && one.result != other.result) return who + "other bytes";
@@ -95,6 +113,7 @@ std::string Checker::WhyBroken(const std::vector<PeerId>& stayed) const {
       if (!teller_stayed && !(ok && large)) continue;
       for (const PeerId other : stayed) {
         if (!(ok ? TookPart(other, outcome) : OutcomesOf(other).contains(op))) continue;
+        if (IsAbsent(other, outcome) && !OutcomesOf(other).contains(op)) continue;  // an UpdateView has skipped it
         if (std::string why = Compare(teller, other, op); !why.empty()) return why;
       }
     }

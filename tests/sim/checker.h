@@ -35,6 +35,8 @@ struct Outcome {
   PeerId root = PeerId();
   std::vector<std::uint64_t> next;  // of an UpdateView: the sequence numbers of the first channels after it
   bool scribbled = false;           // its own trainer has written to the result, which is then undefined
+  std::uint64_t absent = 0;         // contributors, as bits, whose inputs are not in
+  double weight = 0;                // of all inputs
 };
 
 class Checker {
@@ -61,6 +63,7 @@ class Checker {
 
  private:
   void Judge(PeerId peer, const OpName& op, const Outcome& outcome);
+  void JudgeAbsent(const std::string& who, const Outcome& outcome);
   // Returns whether this success must have been reported to `peer`, which stayed.
   bool TookPart(PeerId peer, const Outcome& success) const;
   std::string Compare(PeerId a, PeerId b, const OpName& op) const;

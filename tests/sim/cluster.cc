@@ -309,7 +309,8 @@ void Cluster::Tell(std::uint32_t index, const agreement::Complete& complete) {
     checker_.Fail(NameOf(index) + ": operation " + ToString(op.name) + " reported by another name");
   const bool intact = InputIsAsStaged(index, op);
   if (!intact) checker_.Fail(NameOf(index) + ": its input was written to");
-  if (complete.ok() && op.staged < op.input->size())
+  const bool is_in = (complete.outcome.absent >> complete.outcome.rank & 1) == 0;
+  if (complete.ok() && is_in && op.staged < op.input->size())
     checker_.Fail(NameOf(index) + ": reported success before its input was there");
   std::vector<std::uint64_t> next;
   for (std::uint32_t channel = 0; op.descriptor.kind == OpKind::kUpdateView && channel < kChannelsMax; ++channel) {
@@ -325,7 +326,9 @@ void Cluster::Tell(std::uint32_t index, const agreement::Complete& complete) {
                   op.descriptor,
                   op.laid.root,
                   std::move(next),
-                  op.scribbled};
+                  op.scribbled,
+                  complete.outcome.absent,
+                  complete.outcome.weight};
   RecordOutcome(node, op, complete, outcome, intact);
   checker_.OnReported(node.id, op.name, std::move(outcome));
   // The trainer uses its memory again at once: whatever still reads it would spread garbage.

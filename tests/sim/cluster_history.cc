@@ -96,6 +96,8 @@ void Cluster::RecordSubmission(const Node& node, const Operation& op, const agre
   event.Add("codec", ringway::NameOf(d.codec)).Add("count", submission.descriptor.count);
   event.Add("bytes", std::uint64_t{op.result->size()}).Add("feedback", submission.spec.feedback != 0);
   if (HasRoot(d.kind)) event.Add("root", op.laid.root.value);
+  if (d.quorum != 0) event.Add("quorum", std::uint64_t{d.quorum});
+  if (d.weighted) event.Add("weight", submission.spec.weight);
   if (HasCounts(d.kind)) event.Add("layout", history::HexOf(submission.descriptor.layout));
   if (const auto algorithm = abi::AlgorithmOf(submission.spec)) event.Add("algorithm", ringway::NameOf(*algorithm));
   const std::vector<std::byte> input = InputOf(node.id, op.name, d, op.laid);  // a staged one is not there yet
@@ -126,6 +128,11 @@ void Cluster::RecordOutcome(const Node& node, const Operation& op, const agreeme
   }
   event.Add("epoch", reported.epoch.value).Add("contributors", Numbers(reported.contributors));
   event.Add("world", std::uint64_t{reported.contributors.size()}).Add("update_waits", reported.update_waits);
+  std::vector<PeerId> absent;
+  for (std::size_t place = 0; place < reported.contributors.size(); ++place) {
+    if ((reported.absent >> place & 1) != 0) absent.push_back(reported.contributors[place]);
+  }
+  if (!absent.empty()) event.Add("absent", Numbers(absent));
   event.Add("retries", std::uint64_t{reported.retries}).Add("error_bound", double{complete.outcome.error_bound});
   event.Add("scribbled", reported.scribbled);
   if (d.kind == OpKind::kUpdateView) event.Add("next", reported.next);

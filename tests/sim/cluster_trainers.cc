@@ -18,6 +18,17 @@ namespace {
 constexpr std::byte kUnstaged{0xDD};
 constexpr std::uint64_t kStagingPauseMax = 10'000;  // microseconds, between pieces
 
+struct Self {
+  PeerId id;
+  std::uint32_t index = 0;
+};
+void SetOptions(abi::OpSpec& spec, const Descriptor& descriptor, const OpName& op, const Self& self) {
+  spec.priority = static_cast<std::uint32_t>((op.seq + op.channel.value + self.index) % 3);  // each rank its own
+  spec.quorum = descriptor.quorum;
+  spec.weight = descriptor.weighted ? WeightOf(self.id, op) : 0;
+  spec.grace_ms = descriptor.quorum == 0 ? 0 : static_cast<std::uint32_t>(op.seq * 13 % 5 * 10);
+}
+
 }  // namespace
 
 bool Cluster::Submit(std::uint32_t index, const Descriptor& descriptor, std::uint32_t channel) {
@@ -71,7 +82,7 @@ bool Cluster::Submit(std::uint32_t index, const Descriptor& descriptor, std::uin
       .keep = std::make_shared<std::pair<decltype(op.input), decltype(op.result)>>(op.input, op.result)});
   submission.time_limit = options_.op_deadline;
   submission.spec.feedback = FeedbackOf(descriptor, node.OpenDescriptors());
-  submission.spec.priority = static_cast<std::uint32_t>((op.name.seq + channel + index) % 3);  // each rank its own
+  SetOptions(submission.spec, descriptor, op.name, {node.id, index});
   if (tracing()) Trace(NameOf(index), "submits " + ToString(op.name) + ": " + ToString(descriptor));
   node.operations[submission.token] = op;
   Status status = node.peer->Submit(submission, events_.now());

@@ -80,6 +80,13 @@ Seeds SeedsFor(Mutant mutant) {
     case Mutant::kSendAnothersPart:
     case Mutant::kCompareNoCounts:
       return {.first = 7, .step = 16};
+    case Mutant::kDecideBelowQuorum:
+    case Mutant::kDecideTwice:
+    case Mutant::kTakeOwnInputs:
+    case Mutant::kKeepInputs:
+    case Mutant::kCountTheAbsent:
+    case Mutant::kForgetLateResults:
+      return {.first = 3, .step = 16};
     case Mutant::kNoGrace:
       return {.first = 13, .step = 16};
     default:

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
 #include "proto/check.h"
 #include "proto/collective/shape.h"
@@ -113,6 +114,8 @@ double Tolerance(const Descriptor& d, std::size_t world) {
   // One that is alone rounds nothing, but may add what was kept in a larger world.
   const std::size_t largest = world > 1 ? world : feeds_back ? kWorldMax : 0;
   if (rounds) return rounding * static_cast<double>(largest * largest);
+  // What weights make of small numbers is rounded by each rank.
+  if (d.weighted) return static_cast<double>(world) * (d.dtype == DType::kBF16 ? 0.1 : rounding + 1e-5);
   if (d.op == ReduceOp::kAvg) return d.dtype == DType::kBF16 ? 0.05 : rounding + 1e-5;
   return 0;
 }
@@ -121,6 +124,7 @@ struct Place {
   std::span<const PeerId> contributors;
   std::uint32_t rank = 0;
   PeerId root;
+  std::uint64_t absent = 0;
 };
 
 // Returns the count from one rank to another; for kinds with one list of counts `from` is 0.
@@ -174,14 +178,23 @@ double Expected(const OpName& op, const Descriptor& d, const Place& at, std::uin
     default:
       break;
   }
-  const double share = IsAverage(d) ? static_cast<double>(contributors.size()) : 1;
-  double expected = ValueOf(contributors[0], op, d, element) / share;
-  for (const PeerId peer : contributors.subspan(1))
-    expected = Combine(d.op, expected, ValueOf(peer, op, d, element) / share);
-  return expected;
+  double total = 0;
+  for (std::size_t place = 0; place < contributors.size(); ++place) {
+    if ((at.absent >> place & 1) == 0) total += d.weighted ? WeightOf(contributors[place], op) : 1;
+  }
+  std::optional<double> expected;
+  for (std::size_t place = 0; place < contributors.size(); ++place) {
+    if ((at.absent >> place & 1) != 0) continue;
+    const double share = IsAverage(d) ? (d.weighted ? WeightOf(contributors[place], op) : 1) / total : 1;
+    const double value = ValueOf(contributors[place], op, d, element) * share;
+    expected = expected ? Combine(d.op, *expected, value) : value;
+  }
+  return expected.value_or(0);
 }
 
 }  // namespace
+
+double WeightOf(PeerId peer, const OpName& op) { return 1 + static_cast<double>((peer.value + op.seq) % 3) / 2; }
 
 // Operations that share a residual have one codec and unit, so that what it adds is within the codec's error.
 std::uint64_t FeedbackOf(const Descriptor& descriptor, std::span<const Descriptor> open) {
@@ -228,12 +241,12 @@ std::vector<std::byte> InputOf(PeerId peer, const OpName& op, const Descriptor& 
 }
 
 std::string WhyWrong(std::span<const std::byte> result, const OpName& op, const Descriptor& d,
-                     std::span<const PeerId> contributors, PeerId self, PeerId root) {
+                     std::span<const PeerId> contributors, PeerId self, PeerId root, std::uint64_t absent) {
   const std::size_t size = SizeOf(d.dtype);
   const auto world = static_cast<std::uint32_t>(contributors.size());
   const auto rank = std::find(contributors.begin(), contributors.end(), self) - contributors.begin();
   if (rank >= static_cast<std::ptrdiff_t>(world)) return "it is no contributor";
-  const Place at{contributors, static_cast<std::uint32_t>(rank), root};
+  const Place at{contributors, static_cast<std::uint32_t>(rank), root, absent};
   const Part range = ResultAt(op, d, world, at.rank, root == self);
   if (result.size() != range.count * size) return "a result of another size";
   const double tolerance = Tolerance(d, world) * UnitOf(d);

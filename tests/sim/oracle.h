@@ -35,8 +35,12 @@ std::vector<std::byte> InputOf(PeerId peer, const OpName& op, const Descriptor& 
 
 // Compares `result` with what `self` must hold of the collective of the contributors' inputs, within the codec's
 // rounding. Returns the difference; empty if there is none. REQUIRES: a dtype that DescriptorIsSimulated() accepts.
+// `absent`: contributors, as bits by their place, whose inputs are not in.
 std::string WhyWrong(std::span<const std::byte> result, const OpName& op, const Descriptor& descriptor,
-                     std::span<const PeerId> contributors, PeerId self, PeerId root = PeerId());
+                     std::span<const PeerId> contributors, PeerId self, PeerId root = PeerId(),
+                     std::uint64_t absent = 0);
+// Returns the weight of a peer's input in an average.
+double WeightOf(PeerId peer, const OpName& op);
 
 // The tensor's name for error feedback (agreement::Submission); 0: none, as it loses nothing or the name is in use.
 // `open`: descriptors of the operations under way.

@@ -44,11 +44,11 @@ const Scenario kScenarios[] = {
 
 std::size_t IndexOf(Rule rule) { return static_cast<std::size_t>(rule); }
 
-// The first ones, and those of the first thousand that apply what these do not.
+// The first ones, and those of the first thousands that apply what these do not.
 std::vector<std::uint64_t> Worlds() {
   std::vector<std::uint64_t> seeds(60);
   std::iota(seeds.begin(), seeds.end(), 1);
-  seeds.insert(seeds.end(), {64, 80, 83, 131, 132, 136, 137, 303, 399});
+  seeds.insert(seeds.end(), {64, 80, 83, 131, 132, 136, 137, 259, 291, 303, 399, 678, 2886});
   return seeds;
 }
 

@@ -39,7 +39,8 @@ void Trainers::OnNews(std::uint32_t node) {
 }
 
 void Trainers::Later(std::uint32_t node, void (Trainers::*then)(std::uint32_t)) {
-  const Duration drawn(static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(options_.pause_max.count())));
+  const Duration drawn(static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(options_.pause_max.count())) *
+                       SlownessOf(node));
   const Duration pause = std::max<Duration>(drawn, states_[node].sleeps_until - cluster_.now());
   cluster_.events_queue().After(pause, [this, node, then] {
     if (!cluster_.Here(node)) return;
@@ -166,7 +167,12 @@ bool Trainers::Submit(std::uint32_t node, const Step& step) {
   const bool errs = step.descriptor.kind != OpKind::kUpdateView && Chance(options_.mismatch_one_of);
   const Descriptor descriptor = errs ? MistakenFor(step.descriptor) : step.descriptor;
   const OpName name{ChannelId(step.channel), cluster_.NextSequence(node, step.channel)};
-  if (!cluster_.Submit(node, descriptor, step.channel)) return false;
+  if (!cluster_.Submit(node, descriptor, step.channel)) {
+    // Where the others went on without this rank its mistake is refused, or they went on with a mistake.
+    const bool corrected = errs && cluster_.Submit(node, step.descriptor, step.channel);
+    if (!corrected && options_.quorums && cluster_.Here(node)) cluster_.Leave(node);
+    return corrected;
+  }
   if (Chance(options_.cancel_one_of)) cluster_.Cancel(node, name);
   return true;
 }
@@ -239,6 +245,14 @@ Descriptor Trainers::DescriptorOf(std::mt19937_64& program) const {
   descriptor.count = shape == 0 || IsEmpty(descriptor.kind) ? 0
                      : shape <= 3                           ? 1 + program() % 300
                                                             : 1 + program() % options_.count_max;
+  const bool sums = descriptor.op == ReduceOp::kSum || descriptor.op == ReduceOp::kAvg;
+  if (options_.quorums && descriptor.kind == OpKind::kAllReduce && sums) {
+    const std::uint64_t how = program();
+    constexpr std::array kQuorums = {Quorum{}, Quorum::Ranks(1), Quorum::Ranks(2), Quorum::Ranks(3),
+                                     Quorum::Percent(50)};
+    descriptor.quorum = kQuorums[how % kQuorums.size()].code;
+    descriptor.weighted = descriptor.op == ReduceOp::kAvg && how / 8 % 3 != 0;
+  }
   return descriptor;
 }
 

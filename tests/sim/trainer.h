@@ -35,6 +35,7 @@ struct TrainerOptions {
   std::uint32_t cancel_one_of = 0;
   std::uint32_t update_one_of = 16;  // rounds
   bool asynchronous = false;
+  bool quorums = false;  // some all-reduces have a quorum or weights, and every third trainer is slow
 };
 
 class Trainers {
@@ -102,6 +103,8 @@ class Trainers {
   void BeginRound(std::uint32_t node);
   void SubmitNext(std::uint32_t node);
   bool UpdateWaits(std::uint32_t node) const;
+  // A slow trainer takes so many times as long.
+  std::int64_t SlownessOf(std::uint32_t node) const { return options_.quorums && !behaving_ && node % 3 == 2 ? 12 : 1; }
   std::vector<Step> RoundAt(const std::string& group, std::uint64_t position, bool update_waits) const;
   Step StepAt(const std::string& group, std::uint64_t began, std::uint64_t index) const;
   Descriptor DescriptorOf(std::mt19937_64& program) const;

@@ -16,6 +16,8 @@ constexpr Duration kHung = std::chrono::seconds(2);  // far more than any pause,
 
 bool IsAsynchronous(std::uint64_t seed) { return seed % 4 == 2 || seed % 16 == 15; }
 
+bool HasQuorums(std::uint64_t seed) { return seed % 16 == 3 || seed % 32 == 6; }
+
 bool HasMessages(std::uint64_t seed) { return seed % 16 == 8 || seed % 32 == 19; }
 
 bool TrainersHang(std::uint64_t seed) { return seed % 16 == 10 || seed % 16 == 11; }
@@ -79,6 +81,7 @@ TrainerOptions World::DrawTrainers(std::uint64_t seed, Dice& dice) {
   if (dice.OneOf(4)) options.cancel_one_of = static_cast<std::uint32_t>(dice.Between(2, 40));
   if (TrainersHang(seed)) options.mismatch_one_of = options.cancel_one_of = 0;  // whom nobody waits for may hang on
   options.asynchronous = IsAsynchronous(seed);
+  options.quorums = HasQuorums(seed);
   options.every_kind = seed % 16 == 7 || seed % 16 == 14;
   return options;
 }
@@ -122,8 +125,10 @@ World::World(std::uint64_t seed, bool trace, const Recording& recording)
   if (seed % 16 == 13) KeepOnly({"master cut off from most", "newcomer"});
   const bool scribbles = seed % 11 == 3 && !TrainersHang(seed);
   if (HasMessages(seed)) traffic_.emplace(cluster_, seed).Begin();
-  calm_ = IsCalm();
-  peaceful_ = IsPeaceful() && !scribbles;
+  // A late trainer whose daemon has no room for results is dropped.
+  const bool falls_behind = HasQuorums(seed) && cluster_.options().memory_max != MemoryBudget::kUnlimited;
+  calm_ = IsCalm() && !falls_behind;
+  peaceful_ = IsPeaceful() && !scribbles && !falls_behind;
   fault_gap_ = milliseconds(dice_.Between(5, 600));
   const Duration first = Duration(static_cast<std::int64_t>(dice_.Below(300'000)));
   // What the master waits for comes, or does not.

@@ -187,7 +187,7 @@ typedef struct {
   uint64_t epoch;       /* of the view: term * 2^32 + counter; status and logs print 4294967313 as 1.17 */
   uint64_t wireBytes;   /* sent by this peer until the report, headers and retries included */
   uint32_t rank;        /* in the view of the operation */
-  uint32_t worldSize;   /* number of contributors */
+  uint32_t worldSize;   /* members of the view: contributors and absent ones */
   uint32_t retries;     /* attempts aborted before */
   uint32_t updateWaits; /* 1: call ringwayCommUpdateView on every rank */
   uint32_t algorithm;   /* a ringwayAlgorithm_t: used for the result */
@@ -195,10 +195,17 @@ typedef struct {
   uint64_t contributors[RINGWAY_MAX_WORLD_SIZE];
   uint64_t partBegin; /* offset of the result in recvbuff, in elements */
   uint64_t partCount;
+  /* With a quorum: the contributors' number, and the members whose inputs came too late, behind them in
+   * `contributors`; whether this rank is one of those; and how many later operations of the channel went on without it
+   * and are done (ringway.hpp, OpResult::behind). */
+  uint32_t contributorCount;
+  uint32_t isLate;
+  uint64_t behind;
+  double weight; /* sum of the weights of the inputs; without weights their number */
 } ringwayOpInfo_t;
 
 #define RINGWAY_OP_INFO_INITIALIZER \
-  { sizeof(ringwayOpInfo_t), 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, 0 }
+  { sizeof(ringwayOpInfo_t), 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, 0, 0, 0, 0, 0 }
 
 /* A peer of the view. Texts are NUL-terminated, longer ones truncated. */
 typedef struct {
@@ -228,13 +235,16 @@ typedef struct {
   const char* errorFeedback; /* the tensor's name (ringway.hpp, OpOptions::error_feedback), copied; NULL: none */
   void* stream;              /* cudaStream_t, for buffers in device memory (ringway.hpp); NULL: the default stream */
   uint32_t priority;         /* 0 to 255: this rank sends those of the highest first (ringway.hpp) */
-  uint32_t reserved;
+  uint32_t quorum;           /* of an all-reduce: go on with so many inputs, 1 to 64 (ringway.hpp); 0: all */
+  uint32_t quorumPercent;    /* the same as a share, 1 to 100; 0: none */
+  uint32_t graceMs;          /* after the quorum is there */
+  double weight;             /* of this rank's input in an average (ringway.hpp); 0: all weigh the same */
 } ringwayOpOptions_t;
 
 #define RINGWAY_OP_OPTIONS_INITIALIZER                                                              \
   {                                                                                                 \
     sizeof(ringwayOpOptions_t), 0, ringwayCodecNone, ringwayAlgorithmOfPlan, RINGWAY_FOREVER, 0, 0, \
-        ringwayRoundNearest, NULL, NULL, 0, 0                                                       \
+        ringwayRoundNearest, NULL, NULL, 0, 0, 0, 0, 0                                              \
   }
 
 /* Version of the loaded library; compare with RINGWAY_VERSION_CODE of the header. */

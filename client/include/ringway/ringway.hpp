@@ -77,10 +77,17 @@ struct JoinOptions {
 struct OpResult {
   std::uint64_t epoch = 0;  // of the view: term * 2^32 + counter; status and logs print 4294967313 as 1.17
   std::uint32_t rank = 0;
-  std::uint32_t world_size = 0;  // = contributors.size()
-  // Peer ids whose inputs are in the result, in rank order: all members of the view. In a broadcast or a scatter the
-  // root alone has an input, so a peer that died before it called may be among them.
+  std::uint32_t world_size = 0;  // members of the view, of which `rank` is one's place
+  // Peer ids whose inputs are in the result, in rank order: all members of the view, but for those of `absent`. In a
+  // broadcast or a scatter the root alone has an input, so a peer that died before it called may be among them.
   std::vector<std::uint64_t> contributors;
+  // With a quorum: members whose inputs came too late, and are not in; they have the result, too. The same on all.
+  std::vector<std::uint64_t> absent;
+  bool is_late = false;  // this rank's is one of them
+  // Later operations of the channel that went on without this rank and are done: submit as many, with any input, to
+  // catch up. Each is done at once.
+  std::uint64_t behind = 0;
+  double weight = 0;  // the sum of the weights of the inputs; without weights their number
   // Bytes that this peer sent for the operation until its result was reported, headers and retries included. A small
   // operation is reported at once, so this may be less than it sends in all.
   std::uint64_t wire_bytes = 0;
@@ -140,6 +147,16 @@ struct OpOptions {
   // and takes turns among equal ones. Every sixteenth segment to a rank is one of a lower priority, so none starves. It
   // is a rank's own choice, which helps where all ranks choose alike. Messages have no priority.
   std::uint32_t priority = 0;
+  // All-reduces of sum and avg only, the same on all ranks: once so many ranks have submitted theirs, inputs whole, and
+  // `grace` is over, the operation goes on without the inputs that are missing, which OpResult::absent names. Each rank
+  // gets the same result; one that submits late gets it at once, and its own input is dropped. It costs a round trip to
+  // the first rank. A rank that misses an operation is not waited for again before it has caught up. A rank more than
+  // 1024 operations behind, or whose daemon has no room for more results, is dropped, and rejoins (kRejoined).
+  Quorum quorum = {};
+  Milliseconds grace = Milliseconds(0);  // of the ranks' the longest counts; it needs a quorum
+  // Weighs this rank's input in an average, 1e-15 to 1e15: the result is sum(weight * input) / sum(weight). All ranks
+  // give one, or none does (0: all weigh the same). It costs the same round trip.
+  double weight = 0;
   // How long the submission waits while the session rejoins, or while the daemon does not read (at most 30 s, which end
   // the membership). Then it returns kTimeout: nothing was submitted, and the call may be repeated. 0 does not wait.
   Milliseconds submit_timeout = kForever;

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ringway import Error
+from ringway import Error, InvalidArgument
 from ringway import _ddp_model as ddp
 from ringway._ddp_agreement import PassAgreement, UsedParameters, verify_equal
 from ringway._diloco import REFUSED
@@ -41,6 +41,8 @@ class DdpHook:
         overlap_mb: float | None,
         skip_nonfinite: bool = False,
     ) -> None:
+        if options.keys() & {"quorum", "weight"}:
+            raise InvalidArgument("DDP's passes are all ranks' and take no quorum and no weight")
         ddp.check(model)
         ddp.refuse_join(model)
         self._model = model

@@ -209,7 +209,8 @@ class DiLoCo:
         fragment.adopt(self._keep)
 
     def _compare_with_newcomers(self, result: Result) -> None:
-        if result.world_size > 1 and not self._peers.issuperset(result.contributors):
+        members = frozenset((*result.contributors, *result.absent))
+        if result.world_size > 1 and not self._peers.issuperset(members):
             state = [("steps", torch.tensor([self._steps]))]
             for number, fragment in enumerate(self._fragments):
                 state += [(f"agreed {number}", fragment.agreed), (f"velocity {number}", fragment.velocity)]
@@ -219,7 +220,7 @@ class DiLoCo:
             except KeyboardInterrupt:  # and to do it again would be another operation
                 self._is_behind = True
                 raise
-        self._peers = frozenset(result.contributors)
+        self._peers = members
 
     def _begin_anew(self) -> None:
         """From what is agreed, in all fragments: one that is not finite makes the others so in the next inner step."""

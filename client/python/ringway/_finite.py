@@ -39,6 +39,8 @@ class FiniteReduction:
             raise InvalidArgument(f"skip_nonfinite is for sum and avg, not for {op}")
         if options.get("stream") is not None:
             raise NotSupported("skip_nonfinite reads the input at once and waits for no stream: synchronize it, and leave `stream` out")
+        if options.keys() & {"quorum", "weight"}:
+            raise InvalidArgument("skip_nonfinite takes no quorum and no weight: all say first whether they are finite")
         self._outs, self._is_average = outs, op == "avg"
         self.is_finite = all([_is_finite(x) for x in xs])
         """Whether this rank is counted."""

@@ -39,6 +39,13 @@ class Options(TypedDict, total=False):
     stream: Any
     """CUDA stream (torch's, CuPy's, its handle) after whose work x is read, if x is a GPU's. Default None: the default stream, \
 which torch and CuPy make wait for their current one."""
+    quorum: int | float | None
+    """* Of an all-reduce, sum or avg: go on once so many ranks' inputs are whole (a float: such a share of all) and `grace` is \
+over. The result's `absent` names whose inputs are not in; a late rank gets the result at once. Default None: all."""
+    grace: float | None
+    """Seconds to wait for more inputs than the quorum. The longest of the ranks' counts. Default 0."""
+    weight: float | None
+    """Of this rank's input in an average: sum(weight * x) / sum(weight). On all ranks or on none. Default None: all the same."""
     priority: int
     """0 to 255: of collectives in flight on several channels this rank sends what has the highest first. Default 0."""
     as_peer: int

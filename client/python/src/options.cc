@@ -42,6 +42,27 @@ std::string Text(const char* what, nb::handle value) {
 // None: the option's zero, which means none.
 Milliseconds Duration(nb::handle seconds) { return seconds.is_none() ? Milliseconds(0) : TimeoutFrom(seconds); }
 
+// An integer is a number of ranks, a float a share of them. None: the option's zero.
+Quorum QuorumFrom(const char* name, nb::handle value) {
+  if (value.is_none()) return {};
+  if (PyFloat_Check(value.ptr()) != 0) {
+    const double share = PyFloat_AS_DOUBLE(value.ptr());
+    if (share > 0 && share <= 1) return Quorum::Percent(static_cast<std::uint32_t>(std::ceil(share * 100 - 1e-9)));
+  } else if (const auto ranks = IntegerFrom<std::uint32_t>(name, value); ranks >= 1 && ranks <= Quorum::kRanksMax) {
+    return Quorum::Ranks(ranks);
+  }
+  Refuse(std::string(name) + " is " + Repr(value) +
+         "; it must be 1 to 64 ranks, or a share of them as a float up to 1.0");
+}
+
+double WeightFrom(const char* name, nb::handle value) {
+  if (value.is_none()) return 0;
+  const double weight = PyFloat_AsDouble(value.ptr());
+  if (PyErr_Occurred() == nullptr && weight != 0 && IsWeight(weight)) return weight;
+  PyErr_Clear();
+  Refuse(std::string(name) + " is " + Repr(value) + "; it must be a number between 1e-15 and 1e15");
+}
+
 // Sets one option.
 template <typename Options>
 struct Setter {
@@ -82,6 +103,9 @@ constexpr Setter<OpOptions> kOpOptions[] = {
     {"submit_timeout", [](auto* o, auto, auto value) { o->submit_timeout = TimeoutFrom(value); }},
     {"as_peer", [](auto* o, auto name, auto value) { o->as_peer = IntegerFrom<std::uint64_t>(name, value); }},
     {"priority", [](auto* o, auto name, auto value) { o->priority = IntegerFrom<std::uint32_t>(name, value); }},
+    {"quorum", [](auto* o, auto name, auto value) { o->quorum = QuorumFrom(name, value); }},
+    {"grace", [](auto* o, auto, auto value) { o->grace = Duration(value); }},
+    {"weight", [](auto* o, auto name, auto value) { o->weight = WeightFrom(name, value); }},
     {"error_feedback", [](auto* o, auto name, auto value) { o->error_feedback = Text(name, value); }},
     {"stream", [](auto* o, auto, auto value) { o->stream = StreamFrom(value); }},
 };

@@ -262,11 +262,13 @@ Exported Allocate(PySession& session, nb::handle lengths, nb::handle dtype_name)
   return Export(ValueOf(Run([&] { return session->Allocate(bytes); })), shape, dtype);
 }
 
-nb::tuple Contributors(const OpResult& result) {
+nb::tuple TupleOf(const std::vector<std::uint64_t>& ids) {
   nb::list peers;
-  for (const std::uint64_t peer : result.contributors) peers.append(peer);
+  for (const std::uint64_t peer : ids) peers.append(peer);
   return nb::tuple(peers);
 }
+nb::tuple Contributors(const OpResult& result) { return TupleOf(result.contributors); }
+nb::tuple Absent(const OpResult& result) { return TupleOf(result.absent); }
 
 nb::object PartOfOutput(const OpResult& result) {
   return nb::slice(static_cast<Py_ssize_t>(result.part.begin),
@@ -285,7 +287,8 @@ OpResult Counting(const OpResult& result, const std::vector<std::uint64_t>& cont
 nb::tuple StateOf(const OpResult& result) {
   return nb::make_tuple(result.epoch, result.rank, result.world_size, result.contributors, result.wire_bytes,
                         result.retries, result.update_waits, static_cast<std::uint8_t>(result.algorithm),
-                        result.error_bound, result.part.begin, result.part.count);
+                        result.error_bound, result.part.begin, result.part.count, result.absent, result.is_late,
+                        result.behind, result.weight);
 }
 
 // A state that is not StateOf's raises before the result is made.
@@ -303,6 +306,10 @@ void SetState(OpResult& result, const nb::tuple& state) {
   made.algorithm = static_cast<Algorithm>(algorithm);
   made.error_bound = nb::cast<float>(state[8]);
   made.part = {nb::cast<std::size_t>(state[9]), nb::cast<std::size_t>(state[10])};
+  made.absent = nb::cast<std::vector<std::uint64_t>>(state[11]);
+  made.is_late = nb::cast<bool>(state[12]);
+  made.behind = nb::cast<std::uint64_t>(state[13]);
+  made.weight = nb::cast<double>(state[14]);
   new (&result) OpResult(std::move(made));
 }
 
@@ -311,10 +318,17 @@ void DefineResult(nb::module_& module) {
       module, "Result",
       "Result of a successful operation; `epoch`, `contributors` and `update_waits` are the same on all ranks.")
       .def_ro("epoch", &OpResult::epoch, "Of the view: term * 2**32 + counter.")
-      .def_ro("rank", &OpResult::rank, "This peer's, among the contributors.")
-      .def_ro("world_size", &OpResult::world_size, "Number of contributors: fewer than before where a peer was lost.")
+      .def_ro("rank", &OpResult::rank, "This peer's, among the members.")
+      .def_ro("world_size", &OpResult::world_size, "Number of members: fewer than before where a peer was lost.")
       .def_prop_ro("contributors", Contributors, nb::sig("def contributors(self) -> tuple[int, ...]"),
                    "Peer ids of those whose inputs are in the result, in rank order.")
+      .def_prop_ro("absent", Absent, nb::sig("def absent(self) -> tuple[int, ...]"),
+                   "With a quorum: members whose inputs came too late, and are not in.")
+      .def_ro("is_late", &OpResult::is_late, "Whether this peer's input is not in.")
+      .def_ro(
+          "behind", &OpResult::behind,
+          "Later operations of the channel that went on without this peer and are done: submit as many to catch up.")
+      .def_ro("weight", &OpResult::weight, "The sum of the weights of the inputs; without weights their number.")
       .def_ro("wire_bytes", &OpResult::wire_bytes, "Sent by this peer for the operation, headers and retries included.")
       .def_ro("retries", &OpResult::retries, "Attempts that were aborted before, because a peer was lost.")
       .def_ro("update_waits", &OpResult::update_waits,

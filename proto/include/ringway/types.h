@@ -368,6 +368,49 @@ constexpr bool IsSupported(DType dtype, ReduceOp op, const Encoding& encoding, c
   return why == nullptr;
 }
 
+// How many ranks' inputs an operation waits for: all, a number (of all where there are fewer), or a share, rounded up.
+struct Quorum {
+  std::uint8_t code = 0;  // 0: all; up to 64: so many; from kShare + 1 on: a share in percent
+
+  static constexpr std::uint8_t kRanksMax = 64;
+  static constexpr std::uint8_t kShare = 100;
+  // REQUIRES: 1 to 64; 1 to 100.
+  static constexpr Quorum Ranks(std::uint32_t ranks) { return {static_cast<std::uint8_t>(ranks)}; }
+  static constexpr Quorum Percent(std::uint32_t percent) { return {static_cast<std::uint8_t>(kShare + percent)}; }
+
+  constexpr bool is_valid() const { return code <= kRanksMax || (code > kShare && code <= kShare + 100); }
+  constexpr std::uint32_t Of(std::uint32_t world) const {
+    if (code == 0) return world;
+    const std::uint32_t wanted = code > kShare ? ((code - kShare) * world + 99U) / 100 : code;
+    return wanted < world ? wanted : world;
+  }
+  friend constexpr bool operator==(const Quorum& a, const Quorum& b) { return a.code == b.code; }
+};
+
+inline constexpr double kWeightMin = 1e-15;
+inline constexpr double kWeightMax = 1e15;
+// 0 for none.
+constexpr bool IsWeight(double weight) { return weight == 0 || (weight >= kWeightMin && weight <= kWeightMax); }
+
+// Returns whether the ranks can agree on whose inputs are in, and on their weights. `reason` as above.
+constexpr bool CanAgreeOnInputs(OpKind kind, ReduceOp op, const Quorum& quorum, double weight,
+                                const char** reason = nullptr) {
+  const char* why = nullptr;
+  if (quorum.code == 0 && weight == 0) return true;
+  if (kind != OpKind::kAllReduce)
+    why = "quorum and weight are for all_reduce";
+  else if (op != ReduceOp::kSum && op != ReduceOp::kAvg)
+    why = "a quorum is for sum and avg: the others have no value for an input that is missing";
+  else if (weight != 0 && op != ReduceOp::kAvg)
+    why = "a weight is for avg";
+  else if (!quorum.is_valid())
+    why = "a quorum is 1 to 64 ranks, or 1 to 100 percent of them";
+  else if (!IsWeight(weight))
+    why = "a weight is between 1e-15 and 1e15; a rank without an input submits none, and the others set a quorum";
+  if (reason != nullptr) *reason = why;
+  return why == nullptr;
+}
+
 // Returns whether what encoding takes from a contribution can be added to a later one. `reason` as above.
 constexpr bool CanFeedBack(OpKind kind, ReduceOp op, const Encoding& encoding, const char** reason = nullptr) {
   const char* why = nullptr;

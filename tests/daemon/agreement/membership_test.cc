@@ -144,7 +144,7 @@ TEST_F(MembershipTest, LeavingIsReportedAndEndsWithTheMastersWord) {
 
 TEST_F(MembershipTest, TrainerThatWroteToABufferLearnsSoHoweverItsPeerEnds) {
   (void)Install(5);
-  membership_.LeaveForModified("the input of operation 0:1");
+  membership_.LeaveAtOnce(Code::kBufferModified, "the input of operation 0:1");
   EXPECT_TRUE(ctx_.views.running()) << "this event goes on";
   membership_.TryLeave();
   EXPECT_TRUE(ctx_.views.frozen());

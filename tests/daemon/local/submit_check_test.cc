@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <vector>
@@ -46,6 +47,20 @@ void CheckAll(const std::vector<Case>& cases) {
     EXPECT_EQ(verdict.verdict, one.verdict) << one.name << ": " << verdict.status.text();
     EXPECT_EQ(verdict.status.ok(), one.verdict == Verdict::kAccept) << one.name;
   }
+}
+
+TEST(SubmitCheckTest, QuorumGraceAndWeightAreJudged) {
+  CheckAll({
+      {"quorum", Verdict::kAccept, [](auto& s) { s.spec.quorum = 64, s.spec.grace_ms = 5; }},
+      {"a share", Verdict::kAccept, [](auto& s) { s.spec.quorum = Quorum::Percent(100).code; }},
+      {"no quorum", Verdict::kProtocolError, [](auto& s) { s.spec.quorum = 65; }},
+      {"a grace alone", Verdict::kProtocolError, [](auto& s) { s.spec.grace_ms = 5; }},
+      {"a quorum of maxima", Verdict::kRefuse, [](auto& s) { s.spec.quorum = 1, s.spec.op = ReduceOp::kMax; }},
+      {"weight", Verdict::kAccept, [](auto& s) { s.spec.weight = 0.5, s.spec.op = ReduceOp::kAvg; }},
+      {"a weight of a sum", Verdict::kRefuse, [](auto& s) { s.spec.weight = 0.5; }},
+      {"no weight", Verdict::kProtocolError, [](auto& s) { s.spec.weight = -1, s.spec.op = ReduceOp::kAvg; }},
+      {"no number", Verdict::kProtocolError, [](auto& s) { s.spec.weight = std::nan(""), s.spec.op = ReduceOp::kAvg; }},
+  });
 }
 
 TEST(SubmitCheckTest, EveryFieldIsJudged) {

@@ -29,7 +29,7 @@ TEST(PeerCountsTest, EachNameIsItsMembers) {
   for (const PeerCountInfo& count : kPeerCounts) counts.*count.member = next++;
   EXPECT_EQ(counts.ops_done, 1U);
   EXPECT_EQ(kPeerCounts[0].name, "ops_done");
-  EXPECT_EQ(counts.segments_aged, kPeerCounts.size());
+  EXPECT_EQ(counts.inputs_late, kPeerCounts.size());
 }
 
 }  // namespace

@@ -1,0 +1,168 @@
+#include "daemon/agreement/agreed_inputs.h"
+
+#include <string>
+#include <utility>
+
+#include "daemon/agreement/messages.h"
+#include "daemon/buffers/absent_buffers.h"
+#include "proto/local_abi.h"
+#include "proto/mutation.h"
+#include "proto/rules.h"
+
+namespace ringway::agreement {
+namespace {
+
+constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 46;  // as the client's limit
+
+// Returns whether a rank that has not submitted it can take part in it.
+bool CanRun(const Descriptor& d) {
+  const bool known = static_cast<std::uint8_t>(d.dtype) < kDTypeCount &&
+                     static_cast<std::uint8_t>(d.op) < kReduceOpCount && IsValid(d.codec) &&
+                     static_cast<std::uint8_t>(d.schedule) < kAlgorithmCount;
+  return known && d.agrees_on_inputs() && IsSupported(d.dtype, d.op, d.codec) &&
+         CanAgreeOnInputs(d.kind, d.op, Quorum{d.quorum}, d.weighted ? 1 : 0) && d.root == 0 && d.layout == 0 &&
+         d.count <= kBytesMax / SizeOf(d.dtype);
+}
+
+std::string DifferenceOf(const Descriptor& ours, const Descriptor& theirs, const OpName& name) {
+  return "submitted " + ToString(ours) + "; the group went on with " + ToString(theirs) + " as operation " +
+         ToString(name);
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------- the own input
+
+bool AgreedInputs::MayStart(Operation& op) {
+  if (!op.submission.descriptor.agrees_on_inputs()) return true;
+  if (op.inputs.epoch == ctx_.view().epoch || (RINGWAY_MUTANT(kKeepInputs) && op.inputs.set != nullptr)) return true;
+  if (!op.submitted) return false;
+  // It was submitted while it ran without an input, and is retried: now its own may be in.
+  if (op.feedback == nullptr && op.submission.buffers != op.trainers)
+    op.attempt.buffers = op.submission.buffers = op.trainers;
+  Offer(op);
+  return false;
+}
+
+void AgreedInputs::Offer(Operation& op) {
+  const bool is_whole = op.trainers->input_ready() >= op.input_bytes();
+  if (op.inputs.offered == ctx_.view().epoch || !is_whole) return;
+  Send(op);
+}
+
+void AgreedInputs::Send(Operation& op) {
+  op.inputs.offered = ctx_.view().epoch;
+  const abi::OpSpec& spec = op.submission.spec;
+  const InputQuorum::Offer offer{.descriptor = op.submission.descriptor,
+                                 .weight = op.submission.descriptor.weighted ? spec.weight : 1,
+                                 .grace = std::chrono::milliseconds(spec.grace_ms)};
+  if (first() == ctx_.self) return Take(ctx_.self, op.name, offer);
+  links_.Send(first(), OfferMessage(ctx_.view().epoch, op.name, offer));
+}
+
+Status AgreedInputs::CatchUp(Operation& op, Submission submission) {
+  Descriptor ours = submission.descriptor;
+  const Descriptor& theirs = op.submission.descriptor;
+  ours.schedule = theirs.schedule;
+  if (ours != theirs || submission.buffers->output_bytes_max() < op.output_bytes())
+    return {Code::kInvalidArgument, "this rank " + DifferenceOf(ours, theirs, op.name) +
+                                        ", so nothing was submitted: submit that, or join again"};
+  RINGWAY_REACHED(kCatchUp);
+  std::static_pointer_cast<buffers::AbsentBuffers>(op.submission.buffers)->Attach(submission.buffers);
+  op.trainers = std::exchange(submission.buffers, op.submission.buffers);
+  submission.descriptor = theirs;
+  op.submission = std::move(submission);
+  op.waiting.since = op.waiting.staged_at = ctx_.now;
+  table_.OnSubmitted(op);
+  ctx_.Moved();
+  if (ctx_.views.running()) Send(op);  // it has caught up so far
+  return Status::Ok();
+}
+
+// ---------------------------------------------------------------------------------------------- the first rank
+
+bool AgreedInputs::IsDecided(const OpName& name) const {
+  if (table_.IsFinished(name)) return true;
+  const Operation* const op = std::as_const(table_).Find(name);
+  return op != nullptr && (op->has_outcome() || op->fetching || op->inputs.epoch == ctx_.view().epoch);
+}
+
+void AgreedInputs::Take(PeerId from, const OpName& name, const InputQuorum::Offer& offer) {
+  if (IsDecided(name) && !RINGWAY_MUTANT(kDecideTwice)) return quorum_.OnLate(from, name);
+  quorum_.Add(from, name, offer);
+}
+
+void AgreedInputs::OnOffer(PeerId from, const control::Offer& message) {
+  const OpName name = NameFrom(message.op());
+  if (name.channel.value >= abi::kChannelCountMax || table_.IsTooFarAhead(name) || first() != ctx_.self) return;
+  RINGWAY_REACHED(kTakeOffer);
+  Take(from, name, OfferFrom(message));
+}
+
+std::vector<OpName> AgreedInputs::Decide() {
+  std::vector<OpName> started;
+  if (!ctx_.views.running()) return started;
+  for (InputQuorum::Decision& decision : quorum_.Decide(ctx_.view(), ctx_.now)) {
+    links_.Broadcast(InputsMessage(ctx_.view().epoch, decision));
+    if (Bind(decision.name, decision.descriptor, std::move(decision.inputs))) started.push_back(decision.name);
+  }
+  return started;
+}
+
+// ---------------------------------------------------------------------------------------------- decided
+
+Operation* AgreedInputs::OnInputs(PeerId from, const control::Inputs& message) {
+  const OpName name = NameFrom(message.op());
+  const Descriptor descriptor = DescriptorFrom(message.op()).value();  // checked when it came
+  auto inputs = InputsFrom(message, descriptor, ctx_.view().world_size());
+  if (from != first() || name.channel.value >= abi::kChannelCountMax || !inputs || !CanRun(descriptor)) {
+    ctx_.AddNote("inputs_refused", {{"op", ToString(name)}, {"from", ctx_.NameOf(from)}}, Severity::kWarning);
+    return nullptr;
+  }
+  RINGWAY_REACHED(kTakeInputs);
+  return Bind(name, descriptor, std::move(*inputs));
+}
+
+Operation* AgreedInputs::Bind(const OpName& name, const Descriptor& descriptor, collective::InputSet inputs) {
+  if (IsDecided(name) && !RINGWAY_MUTANT(kDecideTwice)) return nullptr;
+  Operation* op = table_.Find(name);
+  if (op == nullptr) op = AddUnsubmitted(name, descriptor);
+  if (op == nullptr) return nullptr;
+  if (op->submission.descriptor != descriptor && !RINGWAY_MUTANT(kIgnoreMismatch)) {
+    op->obstacles.mismatch = ctx_.NameOf(ctx_.self) + " " + DifferenceOf(op->submission.descriptor, descriptor, name);
+    ctx_.RequestRecoveryLater("mismatch: " + op->obstacles.mismatch);
+    return nullptr;
+  }
+  if (RINGWAY_MUTANT(kTakeOwnInputs) && op->submitted) inputs.absent &= ~(std::uint64_t{1} << Self());
+  op->inputs.epoch = ctx_.view().epoch;
+  op->inputs.set = std::make_shared<const collective::InputSet>(std::move(inputs));
+  return op;
+}
+
+std::uint32_t AgreedInputs::Self() const { return ctx_.view().RankOf(ctx_.self)->value; }
+
+Operation* AgreedInputs::AddUnsubmitted(const OpName& name, const Descriptor& descriptor) {
+  const std::uint64_t behind = name.seq - table_.NextSeq(name.channel);
+  const std::uint64_t bytes = descriptor.count * SizeOf(descriptor.dtype);
+  auto buffers = behind < kBehindMax ? buffers::AbsentBuffers::Make(bytes, ctx_.options.memory) : nullptr;
+  if (buffers == nullptr) {
+    RINGWAY_REACHED(kLeaveBehind);
+    membership_.LeaveAtOnce(Code::kEvicted, "the trainer is " + std::to_string(behind) +
+                                                " operations behind, and there is no room for " +
+                                                (behind < kBehindMax ? "one more result" : "more results") +
+                                                ": join again, and take the state of the others");
+    return nullptr;
+  }
+  Submission submission;
+  submission.spec.channel = name.channel.value;
+  submission.spec.algorithm = abi::CodeOf(descriptor.schedule);
+  submission.descriptor = descriptor;
+  submission.buffers = std::move(buffers);
+  RINGWAY_REACHED(kRunUnsubmitted);
+  Operation& op = table_.AddUnsubmitted(name, std::move(submission));
+  op.waiting.since = op.waiting.staged_at = ctx_.now;
+  ctx_.Moved();
+  return &op;
+}
+
+}  // namespace ringway::agreement

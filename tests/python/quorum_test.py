@@ -1,0 +1,172 @@
+"""All-reduces that go on without late ranks, and weighted averages."""
+
+import unittest
+
+import numpy
+import ringway
+from cluster import PATIENCE, ClusterTest, eventually
+
+
+def filled(value, count=1000, dtype="float32"):
+    return numpy.full(count, value, dtype)
+
+
+class QuorumTest(ClusterTest):
+    def submit(self, ranks, value, op="sum", **options):
+        xs = [filled(value * (place + 1)) for place in range(len(ranks))]
+        return xs, [rank.all_reduce_async(x, op, **options) for rank, x in zip(ranks, xs)]
+
+    def test_the_others_go_on_and_a_late_rank_gets_their_result(self):
+        ranks = self.join(3)
+        for count in (1000, 3_000_000):  # reported at once, and when all hold it
+            for late in range(3):  # the rank that decides is one of them
+                in_time = [x for place, x in enumerate(ranks) if place != late]
+                xs = [filled(10 ** place, count) for place in range(3)]
+                others = [x for place, x in enumerate(xs) if place != late]
+                works = [rank.all_reduce_async(x, quorum=2) for rank, x in zip(in_time, others)]
+                results = [work.wait(PATIENCE) for work in works]
+                results.insert(late, ranks[late].all_reduce_async(xs[late], quorum=2).wait(PATIENCE))
+                wanted = 111 - 10 ** late
+                for place, result in enumerate(results):
+                    self.assertEqual(set(xs[place].tolist()), {wanted})
+                    self.assertEqual(result.absent, (ranks[late].peer_id,))
+                    self.assertEqual(set(result.contributors), {x.peer_id for x in in_time})
+                    self.assertEqual((result.world_size, result.is_late), (3, place == late))
+
+    def test_a_late_rank_catches_up_and_is_in_again(self):
+        ranks = self.join(3)
+        for step in range(5):
+            xs, works = self.submit(ranks[:2], step + 1, "avg", quorum=0.5)
+            for work, x in zip(works, xs):
+                self.assertEqual(len(work.wait(PATIENCE).contributors), 2)
+                self.assertEqual(set(x.tolist()), {1.5 * (step + 1)})
+        for step in range(5):
+            x = filled(1e9)
+            result = ranks[2].all_reduce_async(x, "avg", quorum=0.5).wait(PATIENCE)
+            self.assertEqual((result.is_late, result.behind), (True, 4 - step))
+            self.assertEqual(set(x.tolist()), {1.5 * (step + 1)})
+
+        def all_are_in():
+            xs, works = self.submit(ranks, 1, quorum=2, grace=PATIENCE)
+            absent = {work.wait(PATIENCE).absent for work in works}
+            self.assertEqual({x.tobytes() for x in xs}, {xs[0].tobytes()})
+            self.assertEqual(set(xs[0].tolist()), {6 if absent == {()} else 3})
+            return absent == {()}
+
+        eventually(all_are_in)  # once the rank that decides has heard that it caught up
+
+    def test_who_missed_an_operation_is_not_waited_for_again(self):
+        ranks = self.join(3)
+        xs, works = self.submit(ranks[:2], 1, quorum=2)
+        for work in works:
+            work.wait(PATIENCE)
+        for _ in range(3):  # the grace would outlast the patience
+            xs, works = self.submit(ranks[:2], 1, quorum=2, grace=10 * PATIENCE)
+            for work in works:
+                self.assertEqual(work.wait(PATIENCE).absent, (ranks[2].peer_id,))
+
+    def test_a_lost_rank_is_no_late_one(self):
+        ranks = self.join(3)
+        xs, works = self.submit(ranks[:2], 1, quorum=3)
+        ranks[2].leave()
+        for work, x in zip(works, xs):
+            result = work.wait(PATIENCE)
+            self.assertEqual((result.world_size, result.absent), (2, ()))
+            self.assertEqual(set(x.tolist()), {3})
+
+    def test_what_a_quorum_cannot_be_is_refused(self):
+        first, second, third = self.join(3)
+        with self.refused(ringway.NotSupported, "sum and avg"):
+            first.all_reduce(filled(1), "max", quorum=2)
+        with self.refused(ringway.InvalidArgument, "1 to 64 ranks"):
+            first.all_reduce(filled(1), quorum=0)
+        with self.refused(ringway.InvalidArgument, "1 to 64 ranks"):
+            first.all_reduce(filled(1), quorum=1.5)
+        with self.refused(ringway.InvalidArgument, "grace needs a quorum"):
+            first.all_reduce(filled(1), grace=1)
+        with self.refused(ringway.InvalidArgument, "no quorum"):
+            first.all_reduce(filled(1), quorum=2, skip_nonfinite=True)
+        works = [x.all_reduce_async(filled(1), quorum=2) for x in (first, second)]
+        for work in works:
+            work.wait(PATIENCE)
+        with self.refused(ringway.InvalidArgument, "the group went on with"):
+            third.all_reduce(filled(1, 7), quorum=2)
+        x = filled(5)
+        self.assertTrue(third.all_reduce(x, quorum=2).is_late)
+        self.assertEqual(set(x.tolist()), {2})
+
+    def test_other_quorums_are_a_mismatch(self):
+        first, second = self.join(2)
+        works = [first.all_reduce_async(filled(1), quorum=2), second.all_reduce_async(filled(1))]
+        for work in works:
+            with self.refused(ringway.Mismatch, "quorum of 2"):
+                work.wait(PATIENCE)
+
+
+class WeightTest(ClusterTest):
+    def test_an_average_is_of_weighted_inputs(self):
+        ranks = self.join(3)
+        weights = (1, 2.5, 1e6)
+        values = (3e38, -1e38, 2e38)  # a sum would overflow
+        wanted = sum(w * v for w, v in zip(weights, values)) / sum(weights)
+        for dtype, tolerance in (("float32", 1e-6), ("float64", 1e-14)):
+            xs = [filled(value, dtype=dtype) for value in values]
+            works = [r.all_reduce_async(x, "avg", weight=w) for r, x, w in zip(ranks, xs, weights)]
+            for work, x in zip(works, xs):
+                self.assertEqual(work.wait(PATIENCE).weight, sum(weights))
+                self.assertEqual(x.tobytes(), xs[0].tobytes())
+                self.assertLess(abs(float(x[0]) / wanted - 1), tolerance)
+
+    def test_codecs_stay_within_their_bound(self):
+        ranks = self.join(3)
+        random = numpy.random.default_rng(1)
+        for codec in ("int8", "int4", "fp8_e4m3", "bf16", "f16"):
+            for algorithm in ("ring", "direct", "one_shot"):
+                inputs = [random.standard_normal(5000).astype("float32") for _ in ranks]
+                weights = (0.1, 7, 40)
+                xs = [x.copy() for x in inputs]
+                works = [r.all_reduce_async(x, "avg", weight=w, codec=codec, algorithm=algorithm)
+                         for r, x, w in zip(ranks, xs, weights)]
+                bound = max(work.wait(PATIENCE).error_bound for work in works)
+                exact = sum(w * x.astype("float64") for w, x in zip(weights, inputs)) / sum(weights)
+                self.assertEqual({x.tobytes() for x in xs}, {xs[0].tobytes()})
+                largest = max(float(abs(x).max()) for x in inputs)
+                self.assertLessEqual(float(abs(xs[0] - exact).max()), bound * largest, (codec, algorithm))
+
+    def test_equal_weights_are_a_plain_average(self):
+        ranks = self.join(3)
+        random = numpy.random.default_rng(2)
+        inputs = [random.standard_normal(5000).astype("float32") for _ in ranks]
+        bytes_of = []
+        for options in ({}, {"weight": 1}, {"weight": 4.0}):
+            xs = [x.copy() for x in inputs]
+            works = [r.all_reduce_async(x, "avg", **options) for r, x in zip(ranks, xs)]
+            for work in works:
+                work.wait(PATIENCE)
+            bytes_of.append(xs[0].tobytes())
+        self.assertEqual(set(bytes_of), {bytes_of[0]})
+
+    def test_weights_go_with_a_quorum(self):
+        ranks = self.join(3)
+        xs = [filled(value) for value in (1, 2, 4)]
+        works = [r.all_reduce_async(x, "avg", weight=w, quorum=2) for r, x, w in zip(ranks[:2], xs, (1, 3))]
+        for work, x in zip(works, xs):
+            self.assertEqual((work.wait(PATIENCE).weight, x[0]), (4, 1.75))
+        late = ranks[2].all_reduce(xs[2], "avg", weight=100, quorum=2)
+        self.assertEqual((late.weight, late.is_late, xs[2][0]), (4, True, 1.75))
+
+    def test_what_a_weight_cannot_be_is_refused(self):
+        first, second = self.join(2)
+        for weight in (0, -1, float("nan"), float("inf"), "much"):
+            with self.refused(ringway.InvalidArgument, "weight"):
+                first.all_reduce(filled(1), "avg", weight=weight)
+        with self.refused(ringway.NotSupported, "a weight is for avg"):
+            first.all_reduce(filled(1), "sum", weight=1)
+        works = [first.all_reduce_async(filled(1), "avg", weight=1), second.all_reduce_async(filled(1), "avg")]
+        for work in works:
+            with self.refused(ringway.Mismatch, "weighted"):
+                work.wait(PATIENCE)
+
+
+if __name__ == "__main__":
+    unittest.main()
