@@ -46,7 +46,7 @@ Milliseconds Duration(nb::handle seconds) { return seconds.is_none() ? Milliseco
 Quorum QuorumFrom(const char* name, nb::handle value) {
   if (value.is_none()) return {};
   if (PyFloat_Check(value.ptr()) != 0) {
-    const double share = PyFloat_AS_DOUBLE(value.ptr());
+    const double share = PyFloat_AsDouble(value.ptr());
     if (share > 0 && share <= 1) return Quorum::Percent(static_cast<std::uint32_t>(std::ceil(share * 100 - 1e-9)));
   } else if (const auto ranks = IntegerFrom<std::uint32_t>(name, value); ranks >= 1 && ranks <= Quorum::kRanksMax) {
     return Quorum::Ranks(ranks);
