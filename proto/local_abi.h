@@ -10,6 +10,8 @@
 //                               <--         HelloReply            (version, or why it was refused)
 //     Join                      -->
 //                               <--         JoinProgress*         (why it still waits), then JoinReply (with limits)
+//                               <--         StateHeld             (only with Join::takes_state, before the JoinReply)
+//     StateTaken                -->                               (it may be admitted)
 //     RegisterRegion + memfd    -->                               (no reply; a bad region ends the session)
 //     Submit                    -->                               (slot: kSubmitted)
 //     Progress*                 -->                               (only for staged inputs)
@@ -39,6 +41,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "proto/encoding_code.h"
@@ -46,7 +49,7 @@
 namespace ringway::abi {
 
 inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
-inline constexpr std::uint32_t kVersion = 13;
+inline constexpr std::uint32_t kVersion = 14;
 
 inline constexpr std::uint32_t kSlotCount = 256;        // operations in flight a session
 inline constexpr std::uint32_t kWorldSizeMax = 64;      // contributors a result can name
@@ -76,6 +79,8 @@ enum class PacketType : std::uint32_t {
   kEnded,
   kStatus,
   kStatusReply,
+  kStateHeld,
+  kStateTaken,
 };
 
 struct PacketHeader {
@@ -110,7 +115,7 @@ struct Join {
   std::uint32_t fail_on_peer_loss;  // 0 or 1, the same on all peers of a group
   std::uint32_t op_deadline_ms;     // an operation that takes longer fails on all ranks with kDeadline; 0: none
   std::uint32_t hung_ms;            // a peer whose trainer stalls all others for so long is evicted; 0: never
-  std::uint32_t reserved;
+  std::uint32_t takes_state;        // 1: where the group has members, it takes their state before it is admitted
 };
 
 // Reports why the join still waits, for example "2 of 4 peers are here" or which peer cannot be reached.
@@ -119,6 +124,20 @@ struct JoinProgress {
   Code code;
   std::uint32_t reserved;
   char text[kTextBytes];
+};
+
+// The newcomer is not admitted before its StateTaken. `members` may give it the state, each in the StateGroup of the
+// two. A newcomer that becomes another one, because the master has forgotten it, gets a second StateHeld.
+struct StateHeld {
+  PacketHeader header;
+  std::uint64_t peer_id;  // its own
+  std::uint32_t member_count;
+  std::uint32_t reserved;
+  std::uint64_t members[kWorldSizeMax];
+};
+
+struct StateTaken {
+  PacketHeader header;
 };
 
 struct JoinReply {
@@ -370,12 +389,31 @@ inline bool ReadMembers(const MemberTable& table, MemberList* out) {
   return false;
 }
 
+// Peer ids of the newest newcomers that take the state of this member, 0 where there is none. The daemon writes entry
+// `count` mod kNewcomersMax, then raises `count`.
+inline constexpr std::uint32_t kNewcomersMax = 8;
+struct alignas(64) NewcomerTable {
+  std::atomic<std::uint64_t> count;
+  std::atomic<std::uint64_t> peers[kNewcomersMax];
+};
+
 struct SessionPage {
   std::uint32_t magic;
   std::uint32_t version;
   Slot slots[kSlotCount];
   MemberTable members;
+  NewcomerTable newcomers;
 };
+
+// A group of two, in which a member of `group` gives its state to a newcomer before that is admitted. What is sent in
+// it yields to all else that leaves the host; who may join `group` may join it.
+inline constexpr std::string_view kStateGroupMark = "#state-";
+inline std::string StateGroup(const std::string& group, std::uint64_t newcomer, std::uint64_t member) {
+  return group + std::string(kStateGroupMark) + std::to_string(newcomer) + "-" + std::to_string(member);
+}
+inline bool IsStateGroup(const std::string& group) { return group.find(kStateGroupMark) != std::string::npos; }
+// The group itself, if it is no StateGroup.
+inline std::string GroupOfState(const std::string& group) { return group.substr(0, group.rfind(kStateGroupMark)); }
 
 static_assert(std::atomic<SlotState>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(OpSpec) == 80 && sizeof(Submit) == 144 && sizeof(RankCounts) == 24 && sizeof(Join) == 224 &&

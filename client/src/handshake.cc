@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 
 namespace ringway::internal {
@@ -72,7 +73,7 @@ Result<std::uint64_t> SayHello(PacketSocket* socket, const SharedMemory& page, c
 
 constexpr Milliseconds kHungMin = std::chrono::seconds(1);  // reported with heartbeats
 
-Status SendJoin(PacketSocket* socket, const JoinOptions& options, const Deadline& deadline) {
+Status SendJoin(PacketSocket* socket, const JoinOptions& options, bool takes_state, const Deadline& deadline) {
   auto join = MakePacket<abi::Join>(abi::PacketType::kJoin);
   CopyText(join.group, options.group);
   CopyText(join.name, options.name);
@@ -81,6 +82,7 @@ Status SendJoin(PacketSocket* socket, const JoinOptions& options, const Deadline
   join.fail_on_peer_loss = options.fail_on_peer_loss ? 1 : 0;
   join.op_deadline_ms = static_cast<std::uint32_t>(options.op_deadline.count());
   join.hung_ms = static_cast<std::uint32_t>(options.evict_hung_after.count());
+  join.takes_state = takes_state ? 1 : 0;
   Status sent = socket->Send(join, deadline);
   return sent.code() == Code::kDaemonLost ? Status() : sent;
 }
@@ -120,13 +122,13 @@ Status CheckJoinOptions(const JoinOptions& options) {
 }
 
 Result<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options, std::uint64_t gone,
-                         const Deadline& deadline) {
+                         const OnHeld& on_held, Deadline deadline) {
   const auto instance = SayHello(socket, page, options, deadline);
   if (!instance.ok()) return instance.status();
   // It may still write results of the old membership into regions that are in use again.
   if (gone != 0 && instance.value() == gone)
     return Status(Code::kDaemonUnreachable, "the daemon is the one that went away");
-  if (Status error = SendJoin(socket, options, deadline); !error.ok()) return error;
+  if (Status error = SendJoin(socket, options, static_cast<bool>(on_held), deadline); !error.ok()) return error;
   Status waiting(Code::kOk, "the daemon gave no reason");
   for (;;) {
     Packet packet;
@@ -136,6 +138,16 @@ Result<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const J
     if (packet.Read(abi::PacketType::kJoinProgress, &progress)) {
       waiting = Status(progress.code == Code::kOk ? Code::kOk : CheckedCode(progress.code), TextOf(progress.text));
       if (options.on_waiting) options.on_waiting(waiting);
+      continue;
+    }
+    abi::StateHeld held;
+    if (on_held && packet.Read(abi::PacketType::kStateHeld, &held)) {
+      const std::uint32_t count = std::min(held.member_count, abi::kWorldSizeMax);
+      on_held({.peer_id = held.peer_id, .members = {held.members, held.members + count}});
+      deadline = Deadline(options.timeout, &options.interrupted);
+      const auto taken = MakePacket<abi::StateTaken>(abi::PacketType::kStateTaken);
+      const Status sent = socket->Send(taken, deadline);  // a daemon that is lost shows at the next receive
+      if (!sent.ok() && sent.code() != Code::kDaemonLost) return sent;
       continue;
     }
     abi::JoinReply reply;

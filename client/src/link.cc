@@ -27,8 +27,8 @@ Result<std::shared_ptr<Link>> Link::Connect(const std::string& socket_path, cons
   return link;
 }
 
-Status Link::Join(const JoinOptions& options, std::uint64_t gone, const Deadline& deadline) {
-  auto membership = Shake(&socket, page_, options, gone, deadline);
+Status Link::Join(const JoinOptions& options, std::uint64_t gone, const OnHeld& on_held, const Deadline& deadline) {
+  auto membership = Shake(&socket, page_, options, gone, on_held, deadline);
   if (!membership.ok()) return membership.status();
   membership_ = membership.value();
   page_.CloseDescriptor();
@@ -41,6 +41,17 @@ Status Link::SendProgress(std::uint32_t slot, bool is_last) {
   // If the socket is full, earlier packets wake the daemon, which reads staged_bytes.
   const Status error = socket.Send(packet, Deadline(is_last ? kSendPatience : Milliseconds(0)));
   return is_last || error.code() != Code::kTimeout ? error : Status();
+}
+
+std::vector<std::uint64_t> Link::Newcomers() const {
+  const abi::NewcomerTable& table = reinterpret_cast<abi::SessionPage*>(page_.data())->newcomers;
+  std::vector<std::uint64_t> newcomers;
+  if (table.count.load(std::memory_order_acquire) == 0) return newcomers;
+  for (const auto& peer : table.peers) {
+    if (const std::uint64_t newcomer = peer.load(std::memory_order_relaxed); newcomer != 0)
+      newcomers.push_back(newcomer);
+  }
+  return newcomers;
 }
 
 Result<abi::MemberList> Link::ReadMembers() const {

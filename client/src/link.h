@@ -15,6 +15,7 @@
 #include <memory>
 #include <ringway/ringway.hpp>
 #include <string>
+#include <vector>
 
 #include "client/src/deadline.h"
 #include "client/src/handshake.h"
@@ -32,11 +33,14 @@ class Link {
  public:
   // A connection and a fresh page; sends nothing. kDaemonUnreachable if nobody listens on `socket_path`.
   static Result<std::shared_ptr<Link>> Connect(const std::string& socket_path, const Deadline& deadline);
-  // Sends Hello, joins, and returns when this peer is a member; `gone` and errors as in Shake.
-  Status Join(const JoinOptions& options, std::uint64_t gone, const Deadline& deadline);
+  // Sends Hello, joins, and returns when this peer is a member; `gone`, `on_held` and errors as in Shake.
+  Status Join(const JoinOptions& options, std::uint64_t gone, const OnHeld& on_held, const Deadline& deadline);
 
   // Announces how much of an input is staged. Only the last announcement must arrive.
   Status SendProgress(std::uint32_t slot, bool is_last);
+
+  // Newcomers that take the state of this member, the newest ones.
+  std::vector<std::uint64_t> Newcomers() const;
 
   const abi::MemberTable& members() const { return reinterpret_cast<abi::SessionPage*>(page_.data())->members; }
   // Reads the members, once the daemon has written them whole. kDaemonLost if it died meanwhile.

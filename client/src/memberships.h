@@ -60,6 +60,7 @@ class Memberships {
   Memberships(const JoinOptions& options, std::shared_ptr<Link> first, Rejoiner::Done rejoined);
 
   bool Forked() const;
+  const JoinOptions& options() const { return options_; }
   Deadline Within(Milliseconds timeout) const { return Deadline(timeout, &options_.interrupted); }
   Waiter& waiter() { return waiter_; }
   Lock Acquire() { return waiter_.Acquire(); }

@@ -18,7 +18,7 @@
 
 namespace ringway::internal {
 
-// One received packet. The largest that a client receives is HelloReply or JoinReply.
+// One received packet. The largest that a client receives is StateHeld.
 struct Packet {
   std::byte bytes[1024];
   std::size_t size_bytes = 0;

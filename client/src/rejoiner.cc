@@ -88,7 +88,7 @@ Result<std::shared_ptr<Link>> Rejoiner::Attempt(const JoinOptions& options, std:
   auto link = Link::Connect(options.socket_path, Deadline(kConnectPatience));
   if (!link.ok()) return link;
   if (!Publish(link.value())) return Status(Code::kLeft, "the session has left its group");
-  if (Status error = link.value()->Join(options, gone, Deadline(options.timeout)); !error.ok()) return error;
+  if (Status error = link.value()->Join(options, gone, {}, Deadline(options.timeout)); !error.ok()) return error;
   return link;
 }
 

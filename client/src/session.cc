@@ -16,12 +16,12 @@ SessionImpl::SessionImpl(const JoinOptions& options, std::shared_ptr<Link> link)
   operations_.Adopt(lock, nullptr);
 }
 
-Result<std::shared_ptr<SessionImpl>> SessionImpl::Join(const JoinOptions& options) {
+Result<std::shared_ptr<SessionImpl>> SessionImpl::Join(const JoinOptions& options, const OnHeld& on_held) {
   if (Status error = CheckJoinOptions(options); !error.ok()) return error;
   const Deadline deadline(options.timeout, &options.interrupted);
   auto link = Link::Connect(options.socket_path, deadline);
   if (!link.ok()) return link.status();
-  if (Status error = link.value()->Join(options, 0, deadline); !error.ok()) return error;
+  if (Status error = link.value()->Join(options, 0, on_held, deadline); !error.ok()) return error;
   // In a forked child the last handle must not destroy what threads of the parent may have been using.
   const auto destroy = [](SessionImpl* session) {
     if (!session->Forked()) delete session;
@@ -70,6 +70,11 @@ Result<std::vector<Member>> SessionImpl::Members() {
     members.push_back({entry.peer_id, TextOf(entry.name), TextOf(entry.site)});
   }
   return members;
+}
+
+std::vector<std::uint64_t> SessionImpl::Newcomers() {
+  const Lock lock = memberships_.Acquire();
+  return memberships_.link(lock)->Newcomers();
 }
 
 Result<OpResult> SessionImpl::Wait(Operation* operation, const Deadline& deadline) {

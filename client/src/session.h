@@ -29,7 +29,8 @@ namespace ringway::internal {
 
 class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
  public:
-  static Result<std::shared_ptr<SessionImpl>> Join(const JoinOptions& options);
+  // `on_held`: see Shake.
+  static Result<std::shared_ptr<SessionImpl>> Join(const JoinOptions& options, const OnHeld& on_held = {});
   ~SessionImpl() { memberships_.StopRejoiner(); }
 
   // These build the handles of ringway.hpp, whose constructors only this class may call.
@@ -54,6 +55,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   Result<OpResult> UpdateView(const Deadline& deadline);
   Status Leave(const Deadline& deadline) { return Forked() ? ForkedError() : memberships_.Leave(deadline); }
   Result<std::vector<Member>> Members();
+  std::vector<std::uint64_t> Newcomers();
   // Leaves without waiting: the Session object is destroyed, or another thread ends all waits.
   void Abandon() {
     if (!Forked()) memberships_.Abandon();
@@ -63,6 +65,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   bool Forked() const { return memberships_.Forked(); }
   Regions& regions() { return regions_; }
   const View& view() const { return operations_.view(); }
+  const JoinOptions& options() const { return memberships_.options(); }
 
  private:
   SessionImpl(const JoinOptions& options, std::shared_ptr<Link> link);

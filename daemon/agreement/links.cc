@@ -66,7 +66,12 @@ void Links::ReportPairs() {
   for (const PeerId peer : mesh_.StandingPeers()) ReportPair(peer);
 }
 
+void Links::Release() {
+  if (std::exchange(held_, false)) ReportPairs();
+}
+
 void Links::ReportPair(PeerId other) {
+  if (held_) return;
   control::ToMaster message;
   message.mutable_connected()->set_peer(ctx_.self.value);
   message.mutable_connected()->set_other(other.value);

@@ -77,6 +77,10 @@ class Links {
   void OnView();
   // Reports each pair that stands to the master.
   void ReportPairs();
+  // Reports no pair until Release, so the master does not admit this newcomer.
+  void Hold() { held_ = true; }
+  void Release();
+  bool held() const { return held_; }
 
   // ---- links. REQUIRES, but for Admit: the pair is known.
   Status Admit(const LinkId& link, const LinkTerms& terms, const Identity* who) const;
@@ -147,6 +151,7 @@ class Links {
   TimePoint losses_since_{};
   TimePoint last_heartbeat_{};
   TimePoint last_tick_{};
+  bool held_ = false;
 };
 
 }  // namespace ringway::agreement

@@ -14,9 +14,19 @@ namespace ringway::agreement {
 void Membership::OnCandidates(const control::Candidates& candidates) {
   if (!ctx_.views.installed()) ctx_.views.SetPlan(PlanFrom(candidates.plan()));
   forming_ = !candidates.formed();
+  if (!std::exchange(has_candidates_, true)) HoldForState(candidates);
   RINGWAY_REACHED(kOpenLinks);
   for (const control::PeerInfo& info : candidates.others()) links_.Want(info);
   links_.PumpDials();
+}
+
+// A newcomer takes the state before the master hears that it could be admitted: meanwhile nobody waits for it.
+void Membership::HoldForState(const control::Candidates& candidates) {
+  if (!ctx_.options.takes_state || forming_ || candidates.others().empty()) return;
+  links_.Hold();
+  StateHeld held;
+  for (const control::PeerInfo& info : candidates.others()) held.members.emplace_back(info.peer_id());
+  ctx_.Emit(std::move(held));
 }
 
 // ---------------------------------------------------------------------------------------------- freezing

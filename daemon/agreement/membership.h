@@ -117,6 +117,7 @@ class Membership {
     Status cause;  // of leaving at once
   };
 
+  void HoldForState(const control::Candidates& candidates);
   void Freeze(Epoch epoch);
   void Install(View view);
   [[nodiscard]] Change TryActivate();
@@ -136,6 +137,7 @@ class Membership {
   std::set<PeerId> lost_;
   Departure departure_;
   bool forming_ = false;
+  bool has_candidates_ = false;
 };
 
 }  // namespace ringway::agreement

@@ -1,6 +1,7 @@
 #include "daemon/agreement/peer.h"
 
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "daemon/agreement/context.h"
@@ -84,6 +85,7 @@ class Peer::Impl final : private transfer::BufferGuard::Listener,
   PointToPoint point_to_point;
   FrameRouter frames;
   std::optional<TimePoint> stopped_at;  // the view in force
+  std::set<PeerId> asking;              // newcomers that take the state
 
  private:
   // ---- BufferGuard::Listener
@@ -153,16 +155,22 @@ void Peer::Impl::DropLinks(PeerId other) {
   membership.ForgetEarly(other);
   links.Forget(other);
   paths.Forget(other);
+  asking.erase(other);
 }
 
 control::PeerMessage Peer::Impl::Heartbeat() const {
   control::PeerMessage message;
   message.mutable_heartbeat()->set_epoch(ctx.views.running() ? ctx.view().epoch.value : 0);
   if (ctx.views.running()) watch.Describe(*message.mutable_heartbeat());
+  if (links.held()) message.mutable_heartbeat()->set_takes_state(true);
   return message;
 }
 
 void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
+  if (message.heartbeat().takes_state() && ctx.views.installed() && !ctx.view().Contains(from)) {
+    if (asking.insert(from).second) ctx.Emit(NewcomerAsks{from});
+    return;
+  }
   if (message.has_abort()) {
     RINGWAY_REACHED_IF(Epoch(message.abort().epoch()) > ctx.views.stop(), kFreezeForPeer);
     if (ctx.view().Contains(from) || !ctx.views.installed()) membership.OnAbort(Epoch(message.abort().epoch()));
@@ -406,6 +414,7 @@ Status Peer::OnPeerMessage(PeerId from, const control::PeerMessage& message, Tim
 
 // ---------------------------------------------------------------------------------------------- trainer
 
+void Peer::OnStateTaken(TimePoint now) { impl_->At(now).links.Release(); }
 void Peer::Cancel(std::uint64_t token, TimePoint now) {
   impl_->At(now).operations.Cancel(token);
   impl_->point_to_point.Cancel(token);

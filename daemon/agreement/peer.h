@@ -76,6 +76,8 @@ class Peer {
   void OnDialFailed(PeerId other, bool control, const Status& why, TimePoint now);
 
   // ---- trainer events
+  // The newcomer has the state, or goes without: from now on it may be admitted.
+  void OnStateTaken(TimePoint now);
   // kShuttingDown after Leave. REQUIRES: the shell has checked descriptor, ranges and channel.
   Status Submit(Submission submission, TimePoint now);
   void OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready);

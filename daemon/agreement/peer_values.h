@@ -63,6 +63,14 @@ struct StillPending {
   Code code = Code::kOk;
   std::string text;
 };
+// A newcomer may take the state of these members before it is admitted, for which it waits until OnStateTaken.
+struct StateHeld {
+  std::vector<PeerId> members;
+};
+// To a member: this newcomer takes its state.
+struct NewcomerAsks {
+  PeerId newcomer;
+};
 // The membership is over; every open operation has been completed with this code before. Destroy the Peer.
 struct Ended {
   Code code = Code::kOk;
@@ -76,7 +84,8 @@ struct Note {
   Severity severity = Severity::kInfo;
 };
 
-using Action = std::variant<ToPeer, ToMaster, Dial, CloseLinks, Complete, Joined, StillPending, Ended, Note>;
+using Action = std::variant<ToPeer, ToMaster, Dial, CloseLinks, Complete, Joined, StillPending, StateHeld, NewcomerAsks,
+                            Ended, Note>;
 
 struct PeerStatus : PeerCounts {
   PeerDurations durations;
@@ -108,6 +117,7 @@ struct PeerOptions {
   Duration stuck_after = Watchdog::kPatience;         // see watchdog.h
   std::shared_ptr<flow::ProbeBook> probes = nullptr;  // the host's; null: its own
   Home home = {};
+  bool takes_state = false;  // of the members, before it is admitted
 };
 
 }  // namespace ringway::agreement

@@ -50,6 +50,11 @@ class HostFlow {
   // Sets the operator's limit on what this host sends to others, in bytes per second; 0 means none.
   void SetAllowed(double allowed) { uplink_share_.SetAllowed(allowed); }
 
+  // Share of the uplink that background peers take while others send, more than 0 and less than 1.
+  void SetBackgroundShare(double share) { uplink_share_.SetBackgroundShare(share); }
+  // What this peer sends is background, until Forget.
+  void SetBackground(PeerId self) { uplink_share_.SetBackground(self); }
+
   // The path leads to `host` (path_memory.h), `round_trip` away. No effect if it is known already.
   void OnLinked(const PathKey& path, const std::string& host, Duration round_trip, TimePoint now);
   // A path without a sample at a tick counts as not backlogged.

@@ -74,7 +74,7 @@ void UplinkShare::OnSent(const PathKey& pair, double bytes, TimePoint now) {
   if (!IsAlone(pair, now)) {
     bucket_.OnSent(bytes);
     Peer& peer = ActivePeer(pair.self, now, now);
-    peer.sent += bytes;
+    peer.sent += background_.contains(pair.self) ? background_cost_ * bytes : bytes;
     peer.waits_until = {};
   }
   MarkActive(pair, now);

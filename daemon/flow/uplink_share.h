@@ -7,17 +7,21 @@
 //
 // Fair: a peer (a group of this host) that offers its pairs in turn shares fairly among them; among peers, one that has
 // sent over 256 KiB more than another that waits yields, for a millisecond at a time. Otherwise the peer whose timer
-// fires first would take every token. Idle time earns no credit.
+// fires first would take every token. Idle time earns no credit. Each byte of a background peer counts for more, so
+// that it gets its share of the uplink while others wait, and all of it while none does.
 #pragma once
 
 #include <compare>
 #include <map>
+#include <set>
 
 #include "daemon/flow/token_bucket.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
 
 namespace ringway::flow {
+
+inline constexpr unsigned kStateShareDefault = 33;  // percent
 
 struct PathKey {
   PeerId self;
@@ -37,6 +41,9 @@ class UplinkShare {
   void SetRate(double rate);
   void SetAllowed(double allowed);
   double allowed() const { return allowed_; }
+  // Share of a background peer beside one other; REQUIRES: more than 0, less than 1.
+  void SetBackgroundShare(double share) { background_cost_ = (1 - share) / share; }
+  void SetBackground(PeerId self) { background_.insert(self); }
 
   // Returns how long the pair's next segment has to wait; 0 if it may be sent.
   Duration Wait(const PathKey& pair, TimePoint now);
@@ -44,7 +51,10 @@ class UplinkShare {
   // Small-lane traffic: charged to the rate; a pair that sends nothing else counts as idle.
   void OnBypassed(double bytes) { bucket_.OnSent(bytes); }
   void OnResent(double bytes) { bucket_.OnResent(bytes); }
-  void Forget(PeerId self) { peers_.erase(self); }
+  void Forget(PeerId self) {
+    peers_.erase(self);
+    background_.erase(self);
+  }
 
  private:
   bool IsAlone(const PathKey& pair, TimePoint now) const;
@@ -64,9 +74,11 @@ class UplinkShare {
   double rate_ = 0;  // as measured
   TokenBucket bucket_;
   std::map<PeerId, Peer> peers_;
-  PathKey latest_;         // the pair that was active last
-  TimePoint latest_at_{};  // until when; may be in the future
-  TimePoint others_at_{};  // until when the last of the others was
+  std::set<PeerId> background_;
+  double background_cost_ = (100.0 - kStateShareDefault) / kStateShareDefault;  // times the bytes
+  PathKey latest_;                                                              // the pair that was active last
+  TimePoint latest_at_{};                                                       // until when; may be in the future
+  TimePoint others_at_{};                                                       // until when the last of the others was
 };
 
 }  // namespace ringway::flow

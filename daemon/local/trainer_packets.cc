@@ -75,6 +75,8 @@ Status TrainerSession::OnPacket(ReceivedPacket& packet) {
       return OnCancel(packet.bytes);
     case abi::PacketType::kSetDeadline:
       return OnSetDeadline(packet.bytes);
+    case abi::PacketType::kStateTaken:
+      return OnStateTaken(packet.bytes);
     case abi::PacketType::kLeave:
       return OnLeave(packet.bytes);
     default:
@@ -139,11 +141,14 @@ Status TrainerSession::OnJoin(std::span<const std::byte> bytes) {
     fault = "min_world is not in 1 .. 64";
   else if (join.fail_on_peer_loss > 1)
     fault = "fail_on_peer_loss is neither 0 nor 1";
+  else if (join.takes_state > 1)
+    fault = "takes_state is neither 0 nor 1";
   if (fault != nullptr) {
     JoinRefused(Status(Code::kInvalidArgument, fault));
     return Status::Ok();
   }
   op_deadline_ = std::chrono::milliseconds(join.op_deadline_ms);
+  takes_state_ = join.takes_state == 1;
   if (const Status may = sink_->MayJoin(*this, group.value()); !may.ok()) {
     JoinRefused(may);
     return Status::Ok();
@@ -351,6 +356,14 @@ Status TrainerSession::OnSetDeadline(std::span<const std::byte> bytes) {
   if (slot >= abi::kSlotCount) return ProtocolError("a slot number is out of range");
   if (slots_[slot].in_use && requests_ != nullptr)
     requests_->SetDeadline(slot, std::chrono::milliseconds(packet.value().after_ms));
+  return Status::Ok();
+}
+
+Status TrainerSession::OnStateTaken(std::span<const std::byte> bytes) {
+  const auto packet = PacketAs<abi::StateTaken>(bytes);
+  if (!packet.ok()) return packet.status();
+  if (!takes_state_) return ProtocolError("this session takes no state");
+  if (requests_ != nullptr) requests_->OnStateTaken();
   return Status::Ok();
 }
 

@@ -213,6 +213,23 @@ void TrainerSession::Joined(const JoinOutcome& joined) {
   SendStruct(packet);
 }
 
+void TrainerSession::HoldForState(PeerId self, const std::vector<PeerId>& members) {
+  if (state_ != State::kJoining) return;
+  auto packet = MakePacket<abi::StateHeld>(abi::PacketType::kStateHeld);
+  packet.peer_id = self.value;
+  for (const PeerId member : members) {
+    if (packet.member_count < abi::kWorldSizeMax) packet.members[packet.member_count++] = member.value;
+  }
+  SendStruct(packet);
+}
+
+void TrainerSession::NameNewcomer(PeerId newcomer) {
+  abi::NewcomerTable& table = Page().newcomers;
+  const std::uint64_t count = table.count.load(std::memory_order_relaxed);
+  table.peers[count % abi::kNewcomersMax].store(newcomer.value, std::memory_order_relaxed);
+  table.count.store(count + 1, std::memory_order_release);
+}
+
 abi::SessionPage& TrainerSession::Page() {
   RINGWAY_CHECK(page_ != nullptr);
   return *reinterpret_cast<abi::SessionPage*>(page_->data());

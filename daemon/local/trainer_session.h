@@ -62,6 +62,7 @@ class RequestSink {
   virtual void Cancel(std::uint64_t token) = 0;
   // Replaces the operation's time limit, from now.
   virtual void SetDeadline(std::uint64_t token, Duration after) = 0;
+  virtual void OnStateTaken() = 0;
   virtual void Leave() = 0;
   // The trainer gets no more replies. inputs_whole: every open operation can be finished for the others.
   virtual void OnTrainerGone(bool inputs_whole) = 0;
@@ -124,6 +125,9 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   void JoinProgress(Code code, const std::string& text);
   void JoinRefused(const Status& why);
   void Joined(const JoinOutcome& joined);
+  // The newcomer `self` may take these members' state.
+  void HoldForState(PeerId self, const std::vector<PeerId>& members);
+  void NameNewcomer(PeerId newcomer);
   // The view's members in rank order. REQUIRES: called before any Complete of that view.
   void NameMembers(Epoch epoch, std::span<const control::PeerInfo> members);
   // Publishes the outcome in shared memory at once; Flush rings the doorbell, once for a batch.
@@ -135,6 +139,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   void End(Code code, const std::string& text);
 
   bool open() const { return socket_.is_open(); }
+  bool takes_state() const { return takes_state_; }
   std::uint32_t pid() const { return pid_; }
   // The user that its process ran as when it connected, as the kernel says; nothing if it did not.
   std::optional<std::uint32_t> user() const { return user_; }
@@ -185,6 +190,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   Status OnProgress(std::span<const std::byte> bytes);
   Status OnCancel(std::span<const std::byte> bytes);
   Status OnSetDeadline(std::span<const std::byte> bytes);
+  Status OnStateTaken(std::span<const std::byte> bytes);
   Status OnLeave(std::span<const std::byte> bytes);
   Status OnStatus(std::span<const std::byte> bytes);
   // Returns Ok if the trainer knows of all refusals that its sequence numbers depend on.
@@ -235,6 +241,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   std::deque<std::vector<std::byte>> queue_;  // replies for which the socket had no room
   std::size_t queue_bytes_ = 0;
   bool doorbell_due_ = false;
+  bool takes_state_ = false;
 };
 
 }  // namespace ringway::local

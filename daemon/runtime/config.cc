@@ -222,6 +222,11 @@ void AddPathOptions(CLI::App& app, Config& config) {
                  "take about as much of a path beside others' traffic as so many TCP connections")
       ->check(CLI::Range(1U, flow::kShareMax))
       ->capture_default_str();
+  app.add_option("--state-share", config.state_share,
+                 "percent of the uplink for the state that a newcomer takes from here before it is admitted, while "
+                 "anything else is to be sent; all of it otherwise")
+      ->check(CLI::Range(1U, 99U))
+      ->capture_default_str();
   app.add_option(std::string("--") + kUplinkLimit, config.uplink_limit_mbit,
                  "Mbit/s that this daemon sends to other hosts at most, with TCP's headers; SIGHUP reads it again "
                  "(default: no limit)")

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "daemon/flow/rate_limit.h"
+#include "daemon/flow/uplink_share.h"
 #include "daemon/local/local_server.h"
 #include "proto/permits.h"
 #include "proto/result.h"
@@ -27,14 +28,15 @@ struct Config {
   std::optional<std::string> advertise;  // address for them to dial; "": they cannot; nullopt: the bound one
   std::string http;                      // HOST:PORT for metrics; "": none
   std::string site;
-  Permits users;                              // which users (as numbers) may join which groups
-  std::uint64_t site_mbit = 0;                // what its hosts can send to others together; 0: not known
-  std::string name;                           // with certificates the one on its own
-  std::uint32_t lanes = 0;                    // a pair; 0: by the path
-  std::string congestion;                     // of links that leave this host; "": by the round trip
-  std::uint32_t share = flow::kShareDefault;  // of a path beside others' traffic, in TCP connections
-  std::uint64_t uplink_limit_mbit = 0;        // at most, to all other hosts together; 0: any
-  std::uint32_t dscp = 0;                     // of links that leave this host
+  Permits users;                                         // which users (as numbers) may join which groups
+  std::uint64_t site_mbit = 0;                           // what its hosts can send to others together; 0: not known
+  std::string name;                                      // with certificates the one on its own
+  std::uint32_t lanes = 0;                               // a pair; 0: by the path
+  std::string congestion;                                // of links that leave this host; "": by the round trip
+  std::uint32_t share = flow::kShareDefault;             // of a path beside others' traffic, in TCP connections
+  std::uint32_t state_share = flow::kStateShareDefault;  // of the uplink, for states of newcomers, in percent
+  std::uint64_t uplink_limit_mbit = 0;                   // at most, to all other hosts together; 0: any
+  std::uint32_t dscp = 0;                                // of links that leave this host
   // At most, for each probe of a path; enough to fill one of 1 Gbit/s and 100 ms.
   std::uint64_t probe_bytes = 128 << 20;
   std::uint64_t probe_bytes_a_day = 1 << 30;  // to each other host; 0: any

@@ -30,6 +30,7 @@ DataPlaneOptions DataOptions(const Config& config, std::uint64_t instance) {
           .probe_bytes = config.probe_bytes,
           .probe_bytes_a_day = config.probe_bytes_a_day,
           .share = config.share,
+          .state_share = config.state_share,
           .uplink_limit_mbit = config.uplink_limit_mbit,
           .lane_threads = config.data_threads - 1,
           .memory_max = config.memory_max,

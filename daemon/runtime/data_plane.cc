@@ -71,6 +71,7 @@ DataPlane::DataPlane(asio::io_context& context, DataPlaneOptions options, DataPl
       flow_(options_.share),
       probes_(std::make_shared<flow::ProbeBook>(options_.probe_bytes_a_day)),
       tick_(context) {
+  flow_.SetBackgroundShare(options_.state_share / 100.0);
   SetUplinkLimit(options_.uplink_limit_mbit);
 }
 
@@ -337,7 +338,8 @@ void DataPlane::RefuseOffer(net::LinkOffer& offer, const Status& why) {
 
 Status DataPlane::MayJoin(const local::TrainerSession& session, const std::optional<std::string>& group) {
   const std::string user = UserOf(session);
-  if (group ? options_.users.Allows(*group, user) : options_.users.AllowsAny(user)) return Status::Ok();
+  if (group ? options_.users.Allows(abi::GroupOfState(*group), user) : options_.users.AllowsAny(user))
+    return Status::Ok();
   const std::string which = group ? "group " + *group : "any group";
   LogOf(session.host_user(),
         {.event = "trainer_refused",

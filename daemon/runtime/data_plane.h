@@ -69,12 +69,13 @@ struct DataPlaneOptions {
   Permits users;  // see Config
   std::uint64_t instance = 0;
   Duration grace{};
-  std::uint64_t probe_bytes = 0;                        // see Config
-  std::uint64_t probe_bytes_a_day = 0;                  // likewise
-  std::uint32_t share = flow::kShareDefault;            // likewise
-  std::uint64_t uplink_limit_mbit = 0;                  // likewise
-  std::size_t lane_threads = 0;                         // beside the data thread; 0: it does everything
-  std::uint64_t memory_max = MemoryBudget::kUnlimited;  // see Config
+  std::uint64_t probe_bytes = 0;                         // see Config
+  std::uint64_t probe_bytes_a_day = 0;                   // likewise
+  std::uint32_t share = flow::kShareDefault;             // likewise
+  std::uint32_t state_share = flow::kStateShareDefault;  // likewise
+  std::uint64_t uplink_limit_mbit = 0;                   // likewise
+  std::size_t lane_threads = 0;                          // beside the data thread; 0: it does everything
+  std::uint64_t memory_max = MemoryBudget::kUnlimited;   // see Config
   DescriptorPlan descriptors;
   std::shared_ptr<tls::TlsSecurity> security = nullptr;  // for the status
   bool insecure = false;                                 // likewise

@@ -31,11 +31,15 @@ PeerRuntime::PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threa
       options_(std::move(options)),
       session_(std::move(session)),
       peer_(options_.self, options_.join.group(),
-            {.memory = session_->memory(), .probes = options_.probes, .home = options_.home}),
+            {.memory = session_->memory(),
+             .probes = options_.probes,
+             .home = options_.home,
+             .takes_state = session_->takes_state()}),
       pace_timer_(context),
       tail_timer_(context),
       alive_(std::make_shared<PeerRuntime*>(this)) {
   session_->Attach(this);
+  if (abi::IsStateGroup(group())) sink_->flow().SetBackground(options_.self);
 }
 
 PeerRuntime::~PeerRuntime() {
@@ -245,6 +249,12 @@ void PeerRuntime::SetDeadline(std::uint64_t token, Duration after) {
   Run();
 }
 
+void PeerRuntime::OnStateTaken() {
+  if (ended_) return;
+  peer_.OnStateTaken(clock_.Now());
+  Run();
+}
+
 void PeerRuntime::Leave() {
   if (ended_) return;
   const TimePoint now = clock_.Now();
@@ -414,6 +424,10 @@ void PeerRuntime::CarryOut(agreement::Joined& action) {
 }
 
 void PeerRuntime::CarryOut(agreement::StillPending& action) { session_->JoinProgress(action.code, action.text); }
+
+void PeerRuntime::CarryOut(agreement::StateHeld& action) { session_->HoldForState(options_.self, action.members); }
+
+void PeerRuntime::CarryOut(agreement::NewcomerAsks& action) { session_->NameNewcomer(action.newcomer); }
 
 void PeerRuntime::CarryOut(agreement::Ended& action) {
   if (std::exchange(ended_, true)) return;

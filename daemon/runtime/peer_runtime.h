@@ -121,6 +121,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) override;
   void Cancel(std::uint64_t token) override;
   void SetDeadline(std::uint64_t token, Duration after) override;
+  void OnStateTaken() override;
   void Leave() override;
   void OnTrainerGone(bool inputs_whole) override;
 
@@ -138,6 +139,8 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void CarryOut(agreement::Complete& action);
   void CarryOut(agreement::Joined& action);
   void CarryOut(agreement::StillPending& action);
+  void CarryOut(agreement::StateHeld& action);
+  void CarryOut(agreement::NewcomerAsks& action);
   void CarryOut(agreement::Ended& action);
   void CarryOut(agreement::Note& action);
   // Returns whether it stopped at its budget.

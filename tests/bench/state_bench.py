@@ -21,11 +21,12 @@ EVENT = re.compile(r"^(\S+)Z \w+ (trainer_gone|trainer_joins|view_installed) (?:
 
 def arguments():
     parser = argparse.ArgumentParser(
-        description="join: all hosts but the last train with a state of --state-mib and small steps; then the last joins. deaths: all"
+        description="join: all hosts but the last train with a state of --state-mib and steps of --gradient; then the last joins. deaths: all"
         " train with gradients of 42 MB; after --seconds without, every 10 s of as many one trainer is killed and started again."
         " Host 0 prints what it took, of each death also its parts.")
     parser.add_argument("--mode", choices=("join", "deaths"), required=True)
     parser.add_argument("--state-mib", type=int, default=1024)
+    parser.add_argument("--gradient", type=int, default=1000, help="elements of float32 that a step of a join sums")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--settle", type=float, default=25, help="seconds of training before what is measured")
     parser.add_argument("--host", type=int, required=True)
@@ -75,7 +76,7 @@ def measure_join(options):
     is_newcomer = options.host == options.world - 1
     if not is_newcomer:
         state[:] = numpy.random.default_rng(1).integers(0, 256, state.size, "uint8")
-        train(options, [state], 1000, options.world - 1)
+        train(options, [state], options.gradient, options.world - 1)
     else:
         await_steps(options, lambda steps: steps and steps[-1]["at"] > steps[0]["at"] + options.settle)
         (options.work / "begins").write_text(str(time.monotonic()), encoding="utf-8")
@@ -91,9 +92,11 @@ def measure_join(options):
     lengths = [(b - a, b) for a, b in zip(times, times[1:])]
     longest = max(length for length, at in lengths if begins < at < newcomer["at"] + 1)
     median = statistics.median(length for length, at in lengths if at < begins)
+    throughput = sum(begins < at < newcomer["at"] for _, at in lengths) * median / (newcomer["at"] - begins)
     rate = options.state_mib * 1.048576 * 8 / newcomer["joined"]
     print(f"a join with {options.state_mib} MiB from {options.world - 1}: {newcomer['joined']:.2f} s, {rate:.0f} Mbit/s;"
-          f" the others' steps take {median * 1e3:.0f} ms, the longest then {longest:.2f} s")
+          f" the others' steps take {median * 1e3:.0f} ms, the longest then {longest:.2f} s,"
+          f" of their throughput {throughput:.2f} is left until it has joined")
 
 
 def events_of(options, host):
@@ -168,7 +171,7 @@ def main():
     options = arguments()
     if options.trainer:
         if options.mode == "join":
-            train(options, [numpy.zeros(options.state_mib << 20, "uint8")], 1000, 1)
+            train(options, [numpy.zeros(options.state_mib << 20, "uint8")], options.gradient, 1)
         else:
             train(options, [numpy.zeros(GRADIENT, "float32")], GRADIENT, options.world)
         return

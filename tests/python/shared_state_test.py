@@ -1,5 +1,6 @@
 """Who lacks a part of the shared state gets just that, from all who have it at once, whoever dies meanwhile."""
 import concurrent.futures
+import re
 import threading
 import time
 import unittest
@@ -201,6 +202,25 @@ class SharedStateTest(ClusterTest):
         for state in states:
             self.assertEqual(state.revision, states[0].revision)
             numpy.testing.assert_array_equal(state.arrays[0], float(state.revision))
+
+    def test_who_comes_takes_a_large_state_before_it_is_admitted(self):
+        large = content(3, (64 << 20) + 5)
+        states = self.shared(2, [[numpy.zeros(10), large.copy()] for _ in range(2)])
+        array = numpy.zeros_like(large)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            comes = pool.submit(ringway.SharedState.join, [numpy.zeros(10), array], **self.options(0, 2))
+            deadline = time.monotonic() + PATIENCE
+            while states[0].session.world_size == 2:
+                self.assertLess(time.monotonic(), deadline)
+                together(*[lambda s=s: self.step(s) for s in states])
+            newcomer = comes.result(PATIENCE)
+        self.addCleanup(newcomer.session.abort)
+        together(*[lambda s=s: self.step(s) for s in [*states, newcomer]])
+        self.assertTrue((array == large).all())
+        numpy.testing.assert_array_equal(newcomer.arrays[0], float(states[0].revision))
+        group = re.escape(self.options(0, 2)["group"])
+        for daemon in self.cluster.daemons:  # each of the members gave some of it
+            self.assertRegex(daemon.text(), rf"view_installed group={group}#state-\d+-\d+ .* world=2")
 
     def test_a_run_of_which_nobody_is_left_goes_on_from_the_newest_file(self):
         paths = [self.cluster.directory / f"{self.id()}.{i}" for i in range(3)]

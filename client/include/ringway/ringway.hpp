@@ -183,7 +183,9 @@ namespace internal {
 class SessionImpl;
 struct WorkImpl;
 struct RegionImpl;
+class Giver;
 class Places;
+class SharedStateImpl;
 }  // namespace internal
 
 // Shared memory that the daemon reads without a copy. Movable; returns to the session's pool when it is destroyed and
@@ -470,7 +472,9 @@ class RINGWAY_API Session {
   Result<std::vector<Member>> Members() const;
 
  private:
+  friend class internal::Giver;
   friend class internal::Places;
+  friend class internal::SharedStateImpl;
   static Result<OpResult> Finish(Result<Work> work);
   explicit Session(std::shared_ptr<internal::SessionImpl> impl);
   std::shared_ptr<internal::SessionImpl> impl_;

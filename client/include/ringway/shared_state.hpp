@@ -104,7 +104,8 @@ class RINGWAY_API SharedState {
   SharedState& operator=(SharedState&&) noexcept;
   ~SharedState();
 
-  // Session::Join and Sync. The members wait for it at the end of one step.
+  // Session::Join and Sync. A state of 64 MiB or more is taken before the admission, while the members train: they wait
+  // for what differs then, at the end of one step. client/README.md says how, and when all of it is left for then.
   Result<std::unique_ptr<Session>> Join(const JoinOptions& options);
 
   // Makes the tensors the same on all ranks; the others call Sync or Advance. Call it first, and after kRejoined. The
@@ -113,11 +114,15 @@ class RINGWAY_API SharedState {
   Result<StateResult> Sync(Session& session);
 
   // Ends a step on every rank, with nothing in flight: the tensors are one revision further. `update_waits` is from the
-  // step's result, the same on all ranks: if it is set, newcomers are admitted and fetch the state. Writes the file if
-  // it is due. Returns `update_waits`: the world may have changed. If this rank was lost meanwhile, it has rejoined and
-  // fetched the others' state: its peer_id has changed, and what was computed from the tensors before is useless. kIo:
-  // the file could not be written and is as before, all else is done, and the training may go on.
+  // step's result, the same on all ranks: if it is set, newcomers are admitted and fetch the state. If not, it copies
+  // pieces for newcomers that ask, for a tenth of a step's time, or one piece. Writes the file if it is due.
+  // Returns `update_waits`: the world may have changed. If this rank was lost meanwhile, it has rejoined and has the
+  // others' state: its peer_id has changed, and what was computed from the tensors before is useless. kIo: the file
+  // could not be written and is as before, all else is done, and the training may go on.
   Result<bool> Advance(Session& session, bool update_waits);
+
+  // Returns whether Advance would read the tensors now even without `update_waits` and a file, for a newcomer.
+  bool IsAsked(const Session& session) const;
 
   std::uint64_t revision() const;
 

@@ -66,6 +66,7 @@ def join(
     on_waiting: Callable[[Error | None], object] | None = None,
     reconnect: float | None = 30.0,
     rejoin_when_evicted: bool = True,
+    _state: object = None,
 ) -> Session:
     """Joins a group and returns when this peer is a member. Times are seconds.
 

@@ -132,15 +132,19 @@ class SharedState:
         every: int = 1,
         **options: Any,
     ) -> Self:
-        """Joins a group, as `ringway.join` with its options, and takes its state; those who train lose the end of one step."""
+        """Joins a group, as `ringway.join` with its options, and takes its state.
+
+        A state of 64 MiB or more is taken before the admission, while the others train: from copies that they make at the end
+        of their steps. At the admission only what differs by then is sent, for which they wait. Where each step changes the
+        state that is all of it.
+        """
         state = cls.__new__(cls)
         state._make(arrays, revision, path, every)  # before: a file that is refused costs the others nothing
-        state.session = join(group, **options)
+        state._settle()
         try:
-            state.sync()
-        except BaseException:
-            state.session.abort()
-            raise
+            state.session = join(group, _state=state._state, **options)
+        finally:
+            state._put_back()
         return state
 
     def _make(self, arrays: State, revision: int, path: str | os.PathLike[str] | None, every: int) -> None:
@@ -203,7 +207,8 @@ class SharedState:
         others' state: `session.peer_id` is another.
         Raises Io, an OSError, if the file cannot be written: then it is as before, all else is done, and the training may go on.
         """
-        is_read = update_waits or (self._every > 0 and (self.revision + 1) % self._every == 0)
+        is_saved = self._every > 0 and (self.revision + 1) % self._every == 0
+        is_read = update_waits or is_saved or self._state.is_asked(self.session)
         (self._settle if is_read else self._check)()
         try:
             return self._state.advance(self.session, update_waits)

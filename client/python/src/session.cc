@@ -12,6 +12,7 @@
 #include "errors.h"
 #include "interpreter.h"
 #include "options.h"
+#include "shared_state.h"
 #include "work.h"
 
 namespace ringway::python {
@@ -364,7 +365,7 @@ void DefineMember(nb::module_& module) {
 
 }  // namespace
 
-PySession::PySession(nb::handle on_waiting, const nb::kwargs& options) {
+PySession::PySession(nb::handle on_waiting, nb::handle state, const nb::kwargs& options) {
   // The last copy may end on a thread that must not wait for the GIL.
   kept_ = std::shared_ptr<Kept>(new Kept, [](Kept* kept) {
     const auto drop = [](void* arrays) {
@@ -378,7 +379,8 @@ PySession::PySession(nb::handle on_waiting, const nb::kwargs& options) {
   });
   JoinOptions join = MakeJoinOptions(on_waiting, options);
   join.interrupted = [kept = kept_] { return Interrupted(); };
-  session_ = ValueOf(Run([&] { return Session::Join(join); }));
+  SharedState* const shared = state.is_none() ? nullptr : &SharedStateOf(state);
+  session_ = ValueOf(Run([&] { return shared != nullptr ? shared->Join(join) : Session::Join(join); }));
   EndAtExit(session_);
 }
 
@@ -414,7 +416,8 @@ void DefineSession(nb::module_& module) {
   const auto x = nb::arg("x").none(), out = nb::arg("out").none(), root = nb::arg("root").none();
   const auto op = nb::arg("op"), options = nb::arg("options");
   nb::class_<PySession>(module, "Session", nb::is_weak_referenceable())
-      .def(nb::init<nb::handle, const nb::kwargs&>(), nb::arg("on_waiting").none(), options)
+      .def(nb::init<nb::handle, nb::handle, const nb::kwargs&>(), nb::arg("on_waiting").none(),
+           nb::arg("_state").none() = nb::none(), options)
       .def("_all_reduce", AllReduce, x, out, op, options)
       .def("_all_reduce_many", AllReduceMany, nb::arg("xs"), nb::arg("outs"), op, options)
       .def("_all_gather", AllGather, x, out, options)

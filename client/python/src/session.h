@@ -16,8 +16,9 @@ namespace ringway::python {
 
 class PySession {
  public:
-  // Joins. `on_waiting` is called within, with the Error that is waited for or None; `options` are join's.
-  PySession(nanobind::handle on_waiting, const nanobind::kwargs& options);
+  // Joins. `on_waiting` is called within, with the Error that is waited for or None; `options` are join's. `state`: a
+  // shared state that is taken, too, or None.
+  PySession(nanobind::handle on_waiting, nanobind::handle state, const nanobind::kwargs& options);
   ~PySession();
   PySession(const PySession&) = delete;
   PySession& operator=(const PySession&) = delete;

@@ -82,6 +82,8 @@ class PySharedState {
     return admitted;
   }
   std::uint64_t revision() const { return state_.revision(); }
+  bool IsAsked(PySession& session) const { return state_.IsAsked(*session); }
+  SharedState& state() { return state_; }
 
  private:
   static SharedState MakeState(const Tensors& tensors, nb::handle revision, const nb::bytes& path, nb::handle every) {
@@ -97,6 +99,8 @@ class PySharedState {
 
 }  // namespace
 
+SharedState& SharedStateOf(nb::handle state) { return nb::cast<PySharedState&>(state).state(); }
+
 void DefineSharedState(nb::module_& module) {
   module.def("_sync_state", SyncOnce, nb::arg("session"), nb::arg("names"), nb::arg("descriptions"), nb::arg("arrays"),
              nb::arg("revision").none(), nb::arg("strategy"), nb::arg("on_progress").none());
@@ -105,6 +109,7 @@ void DefineSharedState(nb::module_& module) {
            nb::arg("names"), nb::arg("descriptions"), nb::arg("arrays"), nb::arg("revision").none(), nb::arg("path"),
            nb::arg("every").none())
       .def("sync", &PySharedState::Sync, nb::arg("session"))
+      .def("is_asked", &PySharedState::IsAsked, nb::arg("session"))
       .def("advance", &PySharedState::Advance, nb::arg("session"), nb::arg("update_waits"))
       .def_prop_ro("revision", &PySharedState::revision);
 }

@@ -5,8 +5,10 @@
 
 #include "client/src/no_throw.h"
 #include "client/src/session.h"
+#include "client/src/state/giver.h"
 #include "client/src/state/state_file.h"
 #include "client/src/state/sync.h"
+#include "client/src/state/taker.h"
 
 namespace ringway {
 namespace internal {
@@ -26,13 +28,27 @@ class SharedStateImpl {
     return {};
   }
 
-  Result<StateResult> Sync(Session& session) {
+  // A newcomer takes a large state before it is admitted, and then only what differs.
+  Result<std::unique_ptr<Session>> Join(const JoinOptions& options) {
+    if (state_.IsForked()) return ForkedError();
+    Taker taker(&state_, options);
+    OnHeld on_held;
+    if (state_.bytes() >= kTakenBytesMin) on_held = [&](const HeldMembership& held) { taker.Take(held); };
+    auto joined = SessionImpl::Join(options, on_held);
+    if (!joined.ok()) return joined.status();
+    std::unique_ptr<Session> session(new Session(std::move(joined.value())));
+    if (const auto synced = Sync(*session, &taker.taken()); !synced.ok()) return synced.status();
+    return session;
+  }
+
+  Result<StateResult> Sync(Session& session, TakenState* taken = nullptr) {
     for (;;) {
       const std::uint64_t synced_as = session.peer_id();  // a new peer has to sync again
       const Standing standing = !synced_as_                ? Standing::kNew
                                 : *synced_as_ != synced_as ? Standing::kRejoined
                                                            : Standing::kTrains;
-      auto result = SyncBytes(session, state_, {.revision = revision_}, standing);
+      auto result = SyncBytes(session, state_, {.revision = revision_}, standing, taken);
+      if (!result.ok() && taken != nullptr) std::exchange(taken, nullptr)->replaced.PutBack();
       if (result.status().code() == Code::kRejoined) continue;  // now a newcomer, which makes the same calls
       if (!result.ok()) return NotOfTheFile(result.status());
       revision_ = result->revision;
@@ -44,6 +60,9 @@ class SharedStateImpl {
   Result<bool> Advance(Session& session, bool update_waits) {
     if (state_.IsForked()) return ForkedError();
     ++revision_;
+    if (!update_waits && state_.bytes() >= kTakenBytesMin) {
+      givers_.AtBoundary(session.impl_->options(), session.peer_id(), session.impl_->Newcomers(), &state_);
+    }
     if (update_waits) {
       if (Status error = UpdateView(session); !error.ok()) {
         --revision_;
@@ -58,6 +77,9 @@ class SharedStateImpl {
   }
 
   std::uint64_t revision() const { return revision_; }
+  bool IsAsked(const Session& session) const {
+    return !state_.IsForked() && state_.bytes() >= kTakenBytesMin && givers_.AreAsked(session.impl_->Newcomers());
+  }
 
  private:
   // Also ok if this rank has become a newcomer meanwhile, which makes the same next call.
@@ -80,6 +102,7 @@ class SharedStateImpl {
   const std::uint64_t every_;
   std::optional<StateFile> file_;
   std::optional<std::uint64_t> synced_as_;  // this rank's peer id then
+  Givers givers_;
 };
 
 }  // namespace internal
@@ -109,10 +132,7 @@ Result<SharedState> SharedState::Make(std::vector<StateTensor> tensors, const Sh
 Result<std::unique_ptr<Session>> SharedState::Join(const JoinOptions& options) {
   return internal::NoThrow([&]() -> Result<std::unique_ptr<Session>> {
     if (!impl_) return NoState();
-    auto session = Session::Join(options);
-    if (!session.ok()) return session.status();
-    if (const auto synced = impl_->Sync(**session); !synced.ok()) return synced.status();
-    return session;
+    return impl_->Join(options);
   });
 }
 
@@ -125,6 +145,8 @@ Result<bool> SharedState::Advance(Session& session, bool update_waits) {
   if (!impl_) return NoState();
   return internal::NoThrow([&] { return impl_->Advance(session, update_waits); });
 }
+
+bool SharedState::IsAsked(const Session& session) const { return impl_ && impl_->IsAsked(session); }
 
 std::uint64_t SharedState::revision() const { return impl_ ? impl_->revision() : 0; }
 

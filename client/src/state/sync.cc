@@ -59,11 +59,17 @@ class Syncing {
   Syncing(Session* session, StateBytes* state, const StateOptions& options, internal::Standing standing)
       : session_(*session), state_(*state), options_(options), standing_(standing) {}
 
-  Result<StateResult> Run() {
-    auto own = state_.Hashes();
-    if (!own.ok()) return own.status();
-    own_ = std::move(own.value());
-    hashes_ = own_;
+  Result<StateResult> Run(internal::TakenState* taken) {
+    if (taken != nullptr && !taken->own.empty()) {
+      own_ = std::move(taken->own);
+      hashes_ = std::move(taken->held);
+      replaced_ = &taken->replaced;
+    } else {
+      auto own = state_.Hashes();
+      if (!own.ok()) return own.status();
+      own_ = std::move(own.value());
+      hashes_ = own_;
+    }
     mine_ = {.layout = state_.layout(),
              .content = internal::HashOf(own_.data(), own_.size() * sizeof(Hash)),
              .revision = options_.revision,
@@ -98,11 +104,12 @@ class Syncing {
     const Offer& chosen = offers[giver.value()];
     result_.revision = chosen.revision;
     const auto is_chosen = [&](const Offer& offer) { return offer.IsSameState(chosen); };
-    if (state_.bytes() == 0 || std::all_of(offers.begin(), offers.end(), is_chosen)) return true;
     if (is_chosen(mine_)) {  // pieces of another state are not needed
       arrived_.clear();
+      if (replaced_ != nullptr) replaced_->PutBack();
       hashes_ = own_;
     }
+    if (state_.bytes() == 0 || std::all_of(offers.begin(), offers.end(), is_chosen)) return true;
     return Move(Holders(offers, giver.value()), *view);
   }
 
@@ -181,6 +188,7 @@ class Syncing {
     if (Status error = state_.Write(arrived_); !error.ok()) {
       return Status(Code::kDeviceFailed, "the state that all others have has not reached this rank: " + error.text());
     }
+    if (replaced_ != nullptr) replaced_->Drop();
     return true;
   }
 
@@ -190,15 +198,16 @@ class Syncing {
   const internal::Standing standing_;
   Offer mine_;
   std::vector<Hash> own_;
-  Pieces arrived_;            // perhaps also of a state that was chosen before
-  std::vector<Hash> hashes_;  // with the arrived pieces
+  Pieces arrived_;                                // perhaps also of a state that was chosen before
+  internal::ReplacedPieces* replaced_ = nullptr;  // by what was taken before; put back by its owner after an error
+  std::vector<Hash> hashes_;                      // with the arrived pieces
   StateResult result_;
 };
 
 }  // namespace
 
 Result<StateResult> internal::SyncBytes(Session& session, StateBytes& state, const StateOptions& options,
-                                        Standing standing) {
+                                        Standing standing, TakenState* taken) {
   if (state.IsForked()) return ForkedError();
   if (options.revision > kRevisionMax) {
     return Status(Code::kInvalidArgument, "the revision is " + std::to_string(options.revision) + ": at most 2^62");
@@ -206,7 +215,7 @@ Result<StateResult> internal::SyncBytes(Session& session, StateBytes& state, con
   if (options.strategy > StateStrategy::kReceive) {
     return Status(Code::kInvalidArgument, "there is no such strategy for a shared state");
   }
-  auto result = NoThrow([&] { return Syncing(&session, &state, options, standing).Run(); });
+  auto result = NoThrow([&] { return Syncing(&session, &state, options, standing).Run(taken); });
   if (result.ok() || !IsOfThisRankAlone(result.status().code())) return result;
   session.Abort();
   return Status(result.status().code(), result.status().text() + "; this rank has left the group");

@@ -7,10 +7,13 @@
 
 #include "client/src/state/choose.h"
 #include "client/src/state/state_bytes.h"
+#include "client/src/state/taker.h"
 
 namespace ringway::internal {
 
 // If this rank alone fails, it leaves the group, since the others are in the middle of the exchange.
-Result<StateResult> SyncBytes(Session& session, StateBytes& state, const StateOptions& options, Standing standing);
+// `taken`: what this rank took before; null: nothing. After an error its owner puts back what it replaced.
+Result<StateResult> SyncBytes(Session& session, StateBytes& state, const StateOptions& options, Standing standing,
+                              TakenState* taken = nullptr);
 
 }  // namespace ringway::internal

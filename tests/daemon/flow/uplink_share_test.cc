@@ -149,6 +149,38 @@ TEST_F(UplinkShareTest, GroupsShareAlthoughOneAlwaysComesFirst) {
   EXPECT_NEAR(sent[0], 5 * kRate, 0.1 * kRate) << "what it did not use then is not made up for";
 }
 
+TEST_F(UplinkShareTest, BackgroundGroupHasItsShareBesideAnotherAndAllAlone) {
+  const PathKey groups[2] = {{.self = PeerId(1), .other = PeerId(9)}, {.self = PeerId(2), .other = PeerId(8)}};
+  pace_.SetBackgroundShare(0.25);
+  pace_.SetBackground(PeerId(1));
+  TimePoint due[2] = {now_, now_};
+  double sent[2] = {0, 0};
+  const auto run = [&](Duration length) {
+    for (const TimePoint end = now_ + length; now_ < end; now_ += milliseconds(1)) {
+      for (int i = 0; i < 2; ++i) {
+        Duration wait{};
+        for (int n = 0; n < 10 && now_ >= due[i] && (wait = pace_.Wait(groups[i], now_)) == Duration(); ++n) {
+          pace_.OnSent(groups[i], kSegment, now_);
+          sent[i] += kSegment;
+        }
+        if (wait > Duration()) due[i] = now_ + wait;
+      }
+    }
+  };
+  run(seconds(10));
+  EXPECT_NEAR(sent[0], 2.5 * kRate, 0.1 * kRate);
+  EXPECT_NEAR(sent[1], 7.5 * kRate, 0.1 * kRate);
+  due[1] = now_ + seconds(10);  // the other is idle
+  sent[0] = 0;
+  run(seconds(5));
+  EXPECT_GT(sent[0], 5 * kRate);
+  pace_.Forget(PeerId(1));
+  due[0] = due[1] = now_;
+  sent[0] = sent[1] = 0;
+  run(seconds(10));
+  EXPECT_NEAR(sent[0], 5 * kRate, 0.1 * kRate) << "it is background no more";
+}
+
 TEST_F(UplinkShareTest, WhoBeginsIsHeldAtOnceIfAnotherSends) {
   (void)SendFor(seconds(1), 1);
   const std::vector<double> sent = SendFor(milliseconds(20), 2);

@@ -209,12 +209,41 @@ TEST_F(TrainerSessionTest, RefusedJoinMayBeRepeated) {
   EXPECT_EQ(host_.joins.size(), 2U);
 }
 
+TEST_F(TrainerSessionTest, NewcomerGetsTheMembersWhoseStateItMayTakeAndSaysWhenItHasIt) {
+  Greet();
+  auto join = JoinPacket();
+  join.takes_state = 1;
+  Send(join);
+  EXPECT_TRUE(session_->takes_state());
+  session_->Attach(&port_);
+  session_->HoldForState(PeerId(9), std::vector<PeerId>(2 * abi::kWorldSizeMax, PeerId(3)));
+  const auto held = Receive<abi::StateHeld>(abi::PacketType::kStateHeld);
+  EXPECT_EQ(held.peer_id, 9U);
+  EXPECT_EQ(held.member_count, abi::kWorldSizeMax);
+  EXPECT_EQ(held.members[abi::kWorldSizeMax - 1], 3U);
+  EXPECT_EQ(port_.states_taken, 0);
+  Send(MakePacket<abi::StateTaken>(abi::PacketType::kStateTaken));
+  EXPECT_EQ(port_.states_taken, 1);
+  session_->Joined({.peer = PeerId(9), .epoch = Epoch(1), .rank = 0, .world_size = 1});
+  (void)Receive<abi::JoinReply>(abi::PacketType::kJoinReply);
+  session_->HoldForState(PeerId(9), {PeerId(3)});
+  EXPECT_TRUE(NothingToReceive()) << "it is a member";
+}
+
+TEST_F(TrainerSessionTest, MemberFindsTheNewestNewcomersInItsPage) {
+  BecomeMember();
+  for (std::uint64_t i = 0; i <= abi::kNewcomersMax; ++i) session_->NameNewcomer(PeerId(100 + i));
+  EXPECT_EQ(page_->newcomers.count.load(), abi::kNewcomersMax + 1);
+  EXPECT_EQ(page_->newcomers.peers[0].load(), 100 + abi::kNewcomersMax);
+  EXPECT_EQ(page_->newcomers.peers[1].load(), 101U);
+}
+
 TEST_F(TrainerSessionTest, JoinWithBadValuesIsRefusedButTheSessionStays) {
   Greet();
   for (const auto& change : std::vector<std::function<void(abi::Join&)>>{
            [](auto& j) { SetText(j.group, ""); }, [](auto& j) { SetText(j.group, "caf\xc3\xa9"); },
            [](auto& j) { j.wait_world = 0; }, [](auto& j) { j.min_world = 65; },
-           [](auto& j) { j.fail_on_peer_loss = 2; }}) {
+           [](auto& j) { j.fail_on_peer_loss = 2; }, [](auto& j) { j.takes_state = 2; }}) {
     auto join = JoinPacket();
     change(join);
     Send(join);
@@ -332,6 +361,8 @@ TEST_F(TrainerSessionTest, PacketOutOfPlaceEndsTheSession) {
        [&] {
          Send(std::array{MakePacket<abi::Leave>(abi::PacketType::kLeave), abi::Leave{}});
        }},
+      {"state where none is taken", Code::kProtocol, true,
+       [&] { Send(MakePacket<abi::StateTaken>(abi::PacketType::kStateTaken)); }},
       {"question of a trainer", Code::kProtocol, true,
        [&] { Send(MakePacket<abi::Status>(abi::PacketType::kStatus)); }},
   });

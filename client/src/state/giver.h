@@ -1,0 +1,103 @@
+// A member's side of a state that travels before its newcomer is admitted (state_messages.h).
+//
+//   the page names a newcomer --> Giver: joins their group of two on a thread of its own
+//   end of a step             --> requests are read; pieces are copied into shared memory and sent from there
+//   kNoMore, a loss, silence  --> over
+//
+// Steps are not held up: copying takes a tenth of a step, or one piece. It copies while the trainer is in Advance,
+// never while it may write; pieces of different steps may go together, because what the newcomer lacks is compared
+// again when it is admitted. Where each of the first steps changes the piece in the middle, nothing is given.
+//
+// Threads: the trainer's, but for joining the groups.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <ringway/ringway.hpp>
+#include <thread>
+#include <vector>
+
+#include "client/src/state/state_bytes.h"
+#include "client/src/state/state_messages.h"
+
+namespace ringway::internal {
+
+// Gives the state to one newcomer.
+class Giver {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `options`: of a session in their group.
+  Giver(const JoinOptions& options, const StateBytes& state);
+  ~Giver();
+  Giver(const Giver&) = delete;
+  Giver& operator=(const Giver&) = delete;
+
+  // Answers requests until `until`; the first one always, if `must`. Returns whether it goes on.
+  bool AtBoundary(StateBytes* state, Clock::time_point until, bool must);
+
+ private:
+  // An answer on its way, and the content after it.
+  struct Sent {
+    std::unique_ptr<std::uint64_t> word;
+    std::vector<Work> works;
+    std::size_t place = 0;
+  };
+  struct Asked {
+    std::unique_ptr<PieceRequest> request;
+    Work work;
+  };
+  enum class Opening : std::uint8_t { kJoining, kOpen, kFailed };
+
+  void Open(JoinOptions options, std::size_t places, std::size_t piece_bytes);
+  Status Listen();
+  Status TakeRequests();
+  Status Reap();
+  Status Serve(StateBytes* state, const PieceRequest& request);
+  Status Reply(Answer answer, std::size_t place, std::size_t bytes);
+  Status LookForChanges(StateBytes* state);
+
+  std::atomic<bool> stopped_ = false;
+  std::atomic<Opening> opening_ = Opening::kJoining;
+  std::unique_ptr<Session> session_;
+  std::vector<Buffer> places_;
+  std::vector<std::size_t> free_;  // places
+  std::deque<Asked> listening_;
+  std::deque<PieceRequest> wanted_;
+  std::deque<Sent> sent_;
+  Clock::time_point moved_at_ = Clock::now();
+  bool is_over_ = false;
+  std::optional<Hash> middle_;  // the hash of the piece in the middle
+  int looks_ = 0;
+  int changes_ = 0;
+  const std::uint64_t generation_;
+  std::unique_ptr<std::thread> thread_;
+};
+
+// Gives it to all newcomers that ask for it.
+class Givers {
+ public:
+  // At the end of a step of the session. `newcomers`: those that it has heard of, again and again.
+  void AtBoundary(const JoinOptions& options, std::uint64_t self, const std::vector<std::uint64_t>& newcomers,
+                  StateBytes* state);
+
+  // Returns whether AtBoundary would read the state now.
+  bool AreAsked(const std::vector<std::uint64_t>& newcomers) const;
+
+ private:
+  static constexpr std::size_t kKnownMax = 64;
+
+  bool Knows(std::uint64_t newcomer) const;
+
+  std::deque<std::uint64_t> known_;  // the newest newcomers that were served
+  std::vector<std::unique_ptr<Giver>> givers_;
+  std::size_t turn_ = 0;
+  std::optional<Giver::Clock::time_point> last_;  // the end of the last boundary
+};
+
+}  // namespace ringway::internal

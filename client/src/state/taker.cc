@@ -1,0 +1,316 @@
+#include "client/src/state/taker.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "client/src/no_throw.h"
+#include "client/src/state/hashing.h"
+#include "proto/device/signals_blocked.h"
+#include "proto/local_abi.h"
+
+namespace ringway::internal {
+namespace {
+
+constexpr Milliseconds kFirstPatience = std::chrono::seconds(60);  // for anything from any member
+constexpr Milliseconds kPatience = std::chrono::minutes(5);        // for the next piece
+constexpr Milliseconds kLook = Milliseconds(100);
+constexpr std::size_t kContentsMax = 4;  // recvs of pieces that are posted at once
+constexpr int kRoundsMax = 8;
+constexpr std::size_t kSamples = 4;
+
+std::string Mebibytes(std::size_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+
+}  // namespace
+
+Status ReplacedPieces::Replace(std::size_t piece, std::unique_ptr<std::byte[]> content) {
+  const std::size_t bytes = state_->bytes_of(piece);
+  if (!before_.contains(piece)) {
+    auto before = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    if (Status error = state_->Read(piece, 0, bytes, before.get()); !error.ok()) return error;
+    before_[piece] = std::move(before);
+  }
+  Pieces one;
+  one[piece] = std::move(content);
+  return state_->Write(one);
+}
+
+// One member that gives, on a thread of its own.
+class Taker::Source {
+ public:
+  Source(Taker* taker, JoinOptions options) : taker_(*taker), options_(std::move(options)) {}
+
+  void Run() {
+    (void)NoThrow([&] { return Fetch(); });
+    std::vector<std::uint64_t> left;
+    for (const Asked& asked : asked_) left.push_back(asked.piece);
+    for (const Content& content : contents_) left.push_back(content.piece);
+    taker_.Return(left);
+    if (session_) session_->Abort();
+    taker_.OnSourceOver();
+  }
+
+ private:
+  struct Asked {
+    std::uint64_t piece = 0;
+    std::unique_ptr<PieceRequest> request;
+    std::unique_ptr<std::uint64_t> answer;
+    Work sent;
+    Work answered;
+  };
+  struct Content {
+    std::uint64_t piece = 0;
+    std::unique_ptr<std::byte[]> bytes;
+    Work work;
+  };
+
+  Status Fetch() {
+    options_.interrupted = [this] { return taker_.stopped(); };
+    auto session = Session::Join(options_);
+    if (!session.ok()) return session.status();
+    session_ = std::move(session.value());
+    member_ = 1 - session_->rank();
+    for (;;) {
+      while (asked_.size() + contents_.size() < kRequestsMax) {
+        const bool is_idle = asked_.empty() && contents_.empty();
+        const auto request = taker_.NextRequest(is_idle);
+        if (!request && is_idle) return SayNoMore();
+        if (!request) break;
+        if (Status error = Ask(*request); !error.ok()) return error;
+      }
+      const bool has_room = contents_.size() < kContentsMax;
+      if (!asked_.empty() && has_room && (contents_.empty() || asked_.front().answered.Test())) {
+        if (Status error = TakeAnswer(); !error.ok()) return error;
+      } else if (!contents_.empty()) {
+        if (Status error = TakeContent(); !error.ok()) return error;
+      }
+    }
+  }
+
+  Status Ask(const PieceRequest& request) {
+    asked_.push_back({.piece = request.piece,
+                      .request = std::make_unique<PieceRequest>(request),
+                      .answer = std::make_unique<std::uint64_t>(),
+                      .sent = {},
+                      .answered = {}});
+    Asked& asked = asked_.back();
+    auto sent = session_->SendAsync(asked.request.get(), kRequestWords, DType::kU64, member_, kRequestTag);
+    if (!sent.ok()) return sent.status();
+    asked.sent = std::move(sent.value());
+    auto answered = session_->RecvAsync(asked.answer.get(), 1, DType::kU64, member_, kAnswerTag);
+    if (!answered.ok()) return answered.status();
+    asked.answered = std::move(answered.value());
+    return {};
+  }
+
+  Status TakeAnswer() {
+    Asked& asked = asked_.front();
+    if (const auto result = asked.answered.Wait(kPatience); !result.ok()) return result.status();
+    if (const auto result = asked.sent.Wait(kPatience); !result.ok()) return result.status();
+    const std::uint64_t piece = asked.piece;
+    const std::uint64_t answer = *asked.answer;
+    if (answer == static_cast<std::uint64_t>(Answer::kContent)) {
+      const std::size_t bytes = taker_.state_.bytes_of(piece);
+      Content content{.piece = piece, .bytes = std::make_unique_for_overwrite<std::byte[]>(bytes), .work = {}};
+      auto work = session_->RecvAsync(content.bytes.get(), bytes, DType::kU8, member_, kContentTag);
+      if (!work.ok()) return work.status();
+      content.work = std::move(work.value());
+      contents_.push_back(std::move(content));
+      asked_.pop_front();
+      return {};
+    }
+    if (answer == static_cast<std::uint64_t>(Answer::kSame)) {
+      asked_.pop_front();
+      taker_.OnSame();
+      return {};
+    }
+    if (answer == static_cast<std::uint64_t>(Answer::kChanging)) taker_.OnChanging();
+    return Status(Code::kNotSupported, "the member gives no state");
+  }
+
+  Status TakeContent() {
+    Content& content = contents_.front();
+    if (const auto result = content.work.Wait(kPatience); !result.ok()) return result.status();
+    if (Status error = taker_.OnContent(content.piece, std::move(content.bytes)); !error.ok()) return error;
+    contents_.pop_front();
+    return {};
+  }
+
+  Status SayNoMore() {
+    PieceRequest last;
+    const auto sent = session_->SendAsync(&last, kRequestWords, DType::kU64, member_, kRequestTag);
+    if (!sent.ok()) return sent.status();
+    return session_->Leave(std::chrono::seconds(1));
+  }
+
+  Taker& taker_;
+  JoinOptions options_;
+  std::unique_ptr<Session> session_;
+  std::uint32_t member_ = 0;
+  std::deque<Asked> asked_;
+  std::deque<Content> contents_;
+};
+
+// ---------------------------------------------------------------------------------------------- what sources report
+
+bool Taker::stopped() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return stopped_;
+}
+
+std::optional<PieceRequest> Taker::NextRequest(bool waits) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (waits) changed_.wait(lock, [this] { return stopped_ || !wanted_.empty(); });
+  if (stopped_ || wanted_.empty()) return std::nullopt;
+  const std::uint64_t piece = wanted_.front();
+  wanted_.pop_front();
+  ++asked_;
+  return PieceRequest{.layout = state_.layout(), .piece = piece, .held = taken_.held[piece]};
+}
+
+void Taker::Return(const std::vector<std::uint64_t>& pieces) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  asked_ -= pieces.size();
+  wanted_.insert(wanted_.end(), pieces.begin(), pieces.end());
+  changed_.notify_all();
+}
+
+void Taker::OnSame() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Moved();
+}
+
+Status Taker::OnContent(std::uint64_t piece, std::unique_ptr<std::byte[]> content) {
+  const Hash hash = HashOf(content.get(), state_.bytes_of(piece));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (Status error = taken_.replaced.Replace(piece, std::move(content)); !error.ok()) return error;
+  taken_.held[piece] = hash;
+  round_bytes_ += state_.bytes_of(piece);
+  Moved();
+  return {};
+}
+
+void Taker::Moved() {
+  --asked_;
+  has_begun_ = true;
+  moved_at_ = Clock::now();
+  changed_.notify_all();
+}
+
+void Taker::OnChanging() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  is_changing_ = true;
+  changed_.notify_all();
+}
+
+void Taker::OnSourceOver() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  --sources_;
+  changed_.notify_all();
+}
+
+// ---------------------------------------------------------------------------------------------- on Join's thread
+
+void Taker::Take(const HeldMembership& membership) {
+  if (taken_.own.empty()) {
+    auto own = state_.Hashes();
+    if (!own.ok()) return;  // the exchange after the admission reports it
+    taken_.own = std::move(own.value());
+    taken_.held = taken_.own;
+  }
+  const std::size_t members = std::min(membership.members.size(), kMembersMax);
+  Say("takes the state, " + Mebibytes(state_.bytes()) + ", from " + std::to_string(members) +
+      " members, before it is admitted");
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopped_ = is_changing_ = has_begun_ = false;
+    sources_ = members;
+    moved_at_ = Clock::now();
+  }
+  std::vector<std::unique_ptr<Source>> sources;
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < members; ++i) sources.push_back(MakeSource(membership, membership.members[i]));
+  const device::SignalsBlocked blocked;
+  (void)NoThrow([&]() -> Status {
+    for (const auto& source : sources) threads.emplace_back([&source] { source->Run(); });
+    return {};
+  });
+  TakeInRounds(threads.size());
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopped_ = true;
+    changed_.notify_all();
+  }
+  for (std::thread& thread : threads) thread.join();
+  SayHowItEnded();
+}
+
+// One round asks for everything; then a sample shows whether to compare it all again.
+void Taker::TakeInRounds(std::size_t sources) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  sources_ = std::min(sources_, sources);
+  const std::size_t count = state_.piece_count();
+  std::size_t before = SIZE_MAX;
+  for (int round = 0; round < kRoundsMax; ++round) {
+    round_bytes_ = 0;
+    std::set<std::size_t> asked;
+    const auto ask = [&](std::size_t piece) {
+      if (asked.insert(piece).second) wanted_.push_back(piece);
+    };
+    if (round > 0) {
+      for (std::size_t i = 0; i < kSamples; ++i) ask(i * count / kSamples);
+      if (!AwaitRound(&lock) || round_bytes_ == 0) return;
+    }
+    for (std::size_t piece = 0; piece < count; ++piece) ask(piece);
+    if (!AwaitRound(&lock) || round_bytes_ == 0 || round_bytes_ >= before) return;
+    before = round_bytes_;
+  }
+}
+
+// Returns whether all that was asked for is there; false if it is not and will not be.
+bool Taker::AwaitRound(std::unique_lock<std::mutex>* lock) {
+  changed_.notify_all();
+  for (;;) {
+    if (is_changing_) return false;
+    if (wanted_.empty() && asked_ == 0) return true;
+    const auto silence = Clock::now() - moved_at_;
+    if (sources_ == 0 || silence > (has_begun_ ? kPatience : kFirstPatience)) return false;
+    changed_.wait_for(*lock, kLook);
+    lock->unlock();
+    const bool is_interrupted = options_.interrupted && options_.interrupted();
+    lock->lock();
+    if (is_interrupted) return false;
+  }
+}
+
+std::unique_ptr<Taker::Source> Taker::MakeSource(const HeldMembership& membership, std::uint64_t member) {
+  JoinOptions options;
+  options.socket_path = options_.socket_path;
+  options.group = abi::StateGroup(options_.group, membership.peer_id, member);
+  options.wait_world = 2;
+  options.evict_hung_after = Milliseconds(0);
+  options.timeout = kPatience;
+  options.reconnect = Milliseconds(0);
+  options.rejoin_when_evicted = false;
+  return std::make_unique<Source>(this, options);
+}
+
+void Taker::Say(const std::string& text) const {
+  if (options_.on_waiting) options_.on_waiting(Status(Code::kOk, text));
+}
+
+void Taker::SayHowItEnded() {
+  if (is_changing_) {
+    taken_.replaced.PutBack();
+    taken_.held = taken_.own;
+    return Say("the state changes with each step: it is taken at the admission");
+  }
+  const std::size_t bytes = std::min(taken_.replaced.count() * kStatePieceBytes, state_.bytes());
+  Say("has " + Mebibytes(bytes) + " of the state; what differs is taken at the admission" +
+      (has_begun_ ? "" : ": the members gave nothing before it"));
+}
+
+}  // namespace ringway::internal

@@ -1,0 +1,112 @@
+// A newcomer's side of a state that travels before it is admitted (state_messages.h).
+//
+//   StateHeld --> a thread for each of up to kMembersMax members: joins their group of two, asks for pieces
+//   all there --> the pieces are compared again, as long as fewer and fewer have changed
+//   done, or nothing more comes --> StateTaken
+//
+// Members that die, refuse or do not answer leave their pieces to the others; what nobody gave is taken when the
+// newcomer is admitted, as all of it would be. Pieces are written to the tensors as they come, so that nobody waits for
+// that later, and what they replace is kept: it is put back if this rank's own state is wanted, or the join fails.
+//
+// Threads: that of Join, and those that it starts within Take.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <ringway/ringway.hpp>
+#include <string>
+#include <vector>
+
+#include "client/src/handshake.h"
+#include "client/src/state/state_bytes.h"
+#include "client/src/state/state_messages.h"
+
+namespace ringway::internal {
+
+// Pieces of a state before others were written over them. Puts them back when it ends, but not after Drop.
+class ReplacedPieces {
+ public:
+  explicit ReplacedPieces(StateBytes* state) : state_(state) {}
+  ~ReplacedPieces() { PutBack(); }
+  ReplacedPieces(const ReplacedPieces&) = delete;
+  ReplacedPieces& operator=(const ReplacedPieces&) = delete;
+
+  // Writes `content` over the piece.
+  Status Replace(std::size_t piece, std::unique_ptr<std::byte[]> content);
+  void PutBack() {
+    if (!before_.empty()) (void)state_->Write(before_);  // a device that fails is reported by what reads it
+    Drop();
+  }
+  void Drop() { before_.clear(); }
+  std::size_t count() const { return before_.size(); }
+
+ private:
+  StateBytes* const state_;
+  Pieces before_;
+};
+
+// What a newcomer has before the exchange.
+struct TakenState {
+  explicit TakenState(StateBytes* state) : replaced(state) {}
+
+  std::vector<Hash> own;    // of its tensors as they were; empty: nothing was taken
+  ReplacedPieces replaced;  // of them
+  std::vector<Hash> held;   // of its tensors as they are
+};
+
+class Taker {
+ public:
+  static constexpr std::size_t kMembersMax = 8;
+
+  // `state` and `options` outlive it.
+  Taker(StateBytes* state, const JoinOptions& options) : state_(*state), options_(options), taken_(state) {}
+
+  // Takes what the members give. Reports to options.on_waiting, ends early when options.interrupted says so.
+  void Take(const HeldMembership& membership);
+  TakenState& taken() { return taken_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  class Source;
+
+  // ---- on Join's thread
+  void TakeInRounds(std::size_t sources);
+  bool AwaitRound(std::unique_lock<std::mutex>* lock);
+  std::unique_ptr<Source> MakeSource(const HeldMembership& membership, std::uint64_t member);
+  void Say(const std::string& text) const;
+  void SayHowItEnded();
+
+  // ---- on those of the sources
+  bool stopped();
+  // Returns the next piece to ask for; nothing if there is none now. `waits`: nothing if it is over.
+  std::optional<PieceRequest> NextRequest(bool waits);
+  void Return(const std::vector<std::uint64_t>& pieces);
+  void OnSame();
+  Status OnContent(std::uint64_t piece, std::unique_ptr<std::byte[]> content);
+  void OnChanging();
+  void OnSourceOver();
+  void Moved();
+
+  StateBytes& state_;
+  const JoinOptions& options_;
+  TakenState taken_;
+
+  std::mutex mutex_;  // guards all below, and taken_ while sources run
+  std::condition_variable changed_;
+  std::deque<std::uint64_t> wanted_;  // pieces that no source was asked for
+  std::size_t asked_ = 0;             // pieces whose answer is due
+  std::size_t round_bytes_ = 0;       // received in this round
+  std::size_t sources_ = 0;           // that are not over
+  bool is_changing_ = false;          // the state changes with each step
+  bool has_begun_ = false;            // an answer has come
+  bool stopped_ = false;
+  Clock::time_point moved_at_;
+};
+
+}  // namespace ringway::internal

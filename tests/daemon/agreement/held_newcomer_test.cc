@@ -1,0 +1,124 @@
+// A Peer whose trainer takes the members' state before it is admitted, and a member that hears of it.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "daemon/agreement/peer.h"
+
+namespace ringway::agreement {
+namespace {
+
+constexpr PeerId kMember{1};
+constexpr PeerId kNewcomer{2};
+
+class HeldNewcomerTest : public testing::Test {
+ protected:
+  struct Seen {
+    std::vector<PeerId> held;       // of the newest StateHeld
+    std::vector<PeerId> askers;     // of NewcomerAsks
+    std::vector<PeerId> connected;  // reported to the master
+    bool asks = false;              // the newest heartbeat
+  };
+
+  static control::PeerInfo InfoOf(PeerId peer) {
+    control::PeerInfo info;
+    info.set_peer_id(peer.value);
+    info.set_address("127.0.0.1:1");
+    return info;
+  }
+  static void Connect(Peer& peer, PeerId other, bool formed, TimePoint now) {
+    control::Candidates candidates;
+    candidates.set_formed(formed);
+    *candidates.add_others() = InfoOf(other);
+    peer.OnCandidates(candidates, now);
+    peer.OnLinkUp({other, true, {}}, {}, now);
+    peer.OnLinkUp({other, false, LaneId(0)}, {.lanes = 1, .generation = 1}, now);
+  }
+  static Seen Take(Peer& peer) {
+    Seen seen;
+    for (Action& action : peer.TakeActions()) {
+      if (const auto* held = std::get_if<StateHeld>(&action)) seen.held = held->members;
+      if (const auto* asks = std::get_if<NewcomerAsks>(&action)) seen.askers.push_back(asks->newcomer);
+      if (const auto* to_peer = std::get_if<ToPeer>(&action); to_peer != nullptr && to_peer->message.has_heartbeat())
+        seen.asks = to_peer->message.heartbeat().takes_state();
+      if (const auto* to_master = std::get_if<ToMaster>(&action); to_master != nullptr) {
+        if (to_master->message.has_connected()) seen.connected.emplace_back(to_master->message.connected().other());
+      }
+    }
+    return seen;
+  }
+  Seen TickOf(Peer& peer) {
+    now_ += std::chrono::milliseconds(500);
+    peer.Tick(now_);
+    return Take(peer);
+  }
+
+  TimePoint now_{std::chrono::seconds(1)};
+};
+
+TEST_F(HeldNewcomerTest, NewcomerIsNotReportedBeforeItHasTheStateAndSaysSoInItsHeartbeats) {
+  Peer newcomer(kNewcomer, "g", {.takes_state = true});
+  Connect(newcomer, kMember, true, now_);
+  const Seen first = Take(newcomer);
+  EXPECT_EQ(first.held, std::vector{kMember});
+  EXPECT_TRUE(first.connected.empty());
+  EXPECT_TRUE(TickOf(newcomer).asks);
+  newcomer.OnMasterBack(now_);
+  EXPECT_TRUE(Take(newcomer).connected.empty()) << "a master that is back must not admit it either";
+
+  newcomer.OnStateTaken(now_);
+  EXPECT_EQ(Take(newcomer).connected, std::vector{kMember});
+  EXPECT_FALSE(TickOf(newcomer).asks);
+  newcomer.OnStateTaken(now_);
+  EXPECT_TRUE(Take(newcomer).connected.empty());
+}
+
+TEST_F(HeldNewcomerTest, GroupThatFormsAndTrainersThatTakeNothingAreNotHeld) {
+  for (const bool takes_state : {false, true}) {
+    Peer peer(kNewcomer, "g", {.takes_state = takes_state});
+    Connect(peer, kMember, !takes_state, now_);
+    const Seen seen = Take(peer);
+    EXPECT_TRUE(seen.held.empty()) << takes_state;
+    EXPECT_EQ(seen.connected, std::vector{kMember}) << takes_state;
+    EXPECT_FALSE(TickOf(peer).asks) << takes_state;
+  }
+}
+
+TEST_F(HeldNewcomerTest, MemberHearsOfEachNewcomerOnceAndOnlyOfThoseThatAreNoMembers) {
+  Peer member(kMember, "g");
+  Connect(member, kNewcomer, true, now_);
+  control::PeerMessage heartbeat;
+  heartbeat.mutable_heartbeat()->set_takes_state(true);
+  const auto hear = [&] {
+    EXPECT_TRUE(member.OnPeerMessage(kNewcomer, heartbeat, now_).ok());
+    return Take(member).askers;
+  };
+  EXPECT_TRUE(hear().empty()) << "this peer is no member yet";
+  const auto install = [&](std::uint32_t counter, const std::vector<PeerId>& members) {
+    control::ViewFor view;
+    view.mutable_view()->set_epoch(Epoch::Of(1, counter).value);
+    for (const PeerId peer : members) {
+      view.mutable_view()->add_ring(static_cast<std::uint32_t>(view.view().members_size()));
+      *view.mutable_view()->add_members() = InfoOf(peer);
+    }
+    member.OnView(view, now_);
+    (void)Take(member);
+  };
+  install(1, {kMember});
+  EXPECT_EQ(hear(), std::vector{kNewcomer});
+  EXPECT_TRUE(hear().empty());
+
+  control::Forget forget;
+  forget.add_others(kNewcomer.value);
+  member.OnForget(forget, now_);
+  EXPECT_TRUE(hear().empty()) << "it is gone";
+  Connect(member, kNewcomer, true, now_);
+  EXPECT_EQ(hear(), std::vector{kNewcomer}) << "it is back";
+  install(2, {kMember, kNewcomer});
+  EXPECT_TRUE(hear().empty()) << "it is a member";
+}
+
+}  // namespace
+}  // namespace ringway::agreement
