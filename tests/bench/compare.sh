@@ -18,6 +18,7 @@ Usage: tests/bench/compare.sh [OPTIONS]
   --iters N               measured iterations a run (default: by size, 200 to 3)
   --systems "ringway gloo mpi"
   --build-dir DIR         release build of Ringway (default: build/release); its bin/ holds the programs
+  --ranks-per-daemon 1    trainers that share a daemon, as on a host with several
   --lanes N               passed to ringwayd
   --mpi-shared-memory     let Open MPI use shared memory instead of TCP
   --json FILE             also write all runs, a JSON object a line; tests/bench/plot draws them
@@ -32,12 +33,14 @@ ROUNDS=3
 ITERS=''
 SYSTEMS="ringway gloo mpi"
 BUILD_DIR=$ROOT/build/release
+RANKS_PER_DAEMON=1
 LANES=''
 MPI_TRANSPORT=tcp,self
 JSON=''
 read_options "--worlds=WORLDS --sizes=SIZES --rounds=ROUNDS --iters=ITERS --systems=SYSTEMS --build-dir=BUILD_DIR \
-  --lanes=LANES --json=JSON --mpi-shared-memory:MPI_TRANSPORT=vader,self" "$@"
+  --ranks-per-daemon=RANKS_PER_DAEMON --lanes=LANES --json=JSON --mpi-shared-memory:MPI_TRANSPORT=vader,self" "$@"
 [[ $ROUNDS =~ ^[1-9][0-9]*$ ]] || die "--rounds takes a number from 1"
+[[ $RANKS_PER_DAEMON =~ ^[1-9][0-9]*$ ]] || die "--ranks-per-daemon takes a number from 1"
 [[ -z $ITERS || $ITERS =~ ^[1-9][0-9]*$ ]] || die "--iters takes a number from 1"
 for program in ringway-master ringwayd ringway-bench; do
   [[ " $SYSTEMS " != *" ringway "* || -x $BUILD_DIR/bin/$program ]] ||
@@ -54,7 +57,7 @@ install_packages "${BASELINE_PACKAGES[@]}"
 build_baselines
 
 for world in $WORLDS; do
-  [[ " $SYSTEMS " != *" ringway "* ]] || start_cluster "$world"
+  [[ " $SYSTEMS " != *" ringway "* ]] || start_cluster "$(((world + RANKS_PER_DAEMON - 1) / RANKS_PER_DAEMON))"
   for size in $SIZES; do
     bytes=$(bytes_of "$size")
     for ((round = 1; round <= ROUNDS; ++round)); do

@@ -76,7 +76,7 @@ await() {
 master_address() { sed -n 's/.*listening.*address=\([^ ]*\).*/\1/p' "$WORK/master.log" | head -n 1; }
 master_is_ready() { [[ -n $(master_address) ]]; }
 
-# One master and a daemon for each rank; sockets are $WORK/daemonN.sock.
+# One master and so many daemons; sockets are $WORK/daemonN.sock.
 start_cluster() {
   local i
   "$BUILD_DIR/bin/ringway-master" --listen 127.0.0.1:0 >"$WORK/master.log" 2>&1 </dev/null &
@@ -93,13 +93,14 @@ start_cluster() {
 stop_cluster() { stop_all; }
 
 # Starts one process a rank and waits for all; the first that fails ends the script with its last words.
-# run_ranks SYSTEM WORLD COMMAND...: "%r" in the command becomes the rank.
+# run_ranks SYSTEM WORLD COMMAND...: "%r" in the command becomes the rank, "%d" the number of its daemon.
 run_ranks() {
-  local system=$1 world=$2 rank pids=()
+  local system=$1 world=$2 rank pids=() command
   shift 2
   rm -f "$WORK/run".*.json
   for ((rank = 0; rank < world; ++rank)); do
-    timeout "$RUN_SECONDS_MAX" "${@//%r/$rank}" >"$WORK/$system.$rank.log" 2>&1 </dev/null &
+    command=("${@//%r/$rank}")
+    timeout "$RUN_SECONDS_MAX" "${command[@]//%d/$((rank / ${RANKS_PER_DAEMON:-1}))}" >"$WORK/$system.$rank.log" 2>&1 </dev/null &
     pids+=("$!")
     STARTED+=("$!")
   done
@@ -115,7 +116,7 @@ run_ranks() {
 RUN=0
 run_ringway() {
   RUN=$((RUN + 1))
-  run_ranks ringway "$1" "$BUILD_DIR/bin/ringway-bench" --socket "$WORK/daemon%r.sock" --group "compare$RUN" \
+  run_ranks ringway "$1" "$BUILD_DIR/bin/ringway-bench" --socket "$WORK/daemon%d.sock" --group "compare$RUN" \
     --world "$1" --bytes "$2" --iters "$3" --warmup 2 --json "$WORK/run.%r.json" --timeout "$RUN_SECONDS_MAX"
 }
 
