@@ -50,8 +50,12 @@ bool FrameRouter::Next(const LinkId& lane, std::uint32_t payload_bytes_max, std:
   const auto rank = ctx_.view().RankOf(lane.other);
   if (!ctx_.views.running() || !rank || !links_.IsUp(lane)) return false;
   links::SentFrame sent;
-  if (!transfer_.out.Next({.lane = lane, .rank = *rank, .bytes_max = payload_bytes_max, .scratch = scratch}, out, sent))
-    return false;
+  const transfer::FramesOut::Offer offer{.lane = lane,
+                                         .rank = *rank,
+                                         .bytes_max = payload_bytes_max,
+                                         .scratch = scratch,
+                                         .in_process = links_.IsInProcess(lane)};
+  if (!transfer_.out.Next(offer, out, sent)) return false;
   ctx_.Moved();
   links_.CountOut(lane, sent);
   return true;

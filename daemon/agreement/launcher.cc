@@ -38,7 +38,19 @@ Algorithm Launcher::AlgorithmOf(const Operation& op) const {
   return fits ? wanted : collective::AlgorithmFor(descriptor.kind, Algorithm::kRing);
 }
 
+bool Launcher::IsInProcess(const Submission& submission) const {
+  const Descriptor& descriptor = submission.descriptor;
+  const collective::HostBoard* const board = ctx_.options.board.get();
+  return descriptor.kind == OpKind::kAllReduce && descriptor.codec == Codec::kNone && !descriptor.agrees_on_inputs() &&
+         board != nullptr && ctx_.view().world_size() > 1 && board->HasAll(ctx_.view().members);
+}
+
 std::shared_ptr<const collective::Schedule> Launcher::ScheduleOf(const Submission& submission) {
+  if (IsInProcess(submission)) {
+    collective::Schedule no_transfers;
+    no_transfers.in_process = true;
+    return collective::Share(std::move(no_transfers));
+  }
   const Descriptor& descriptor = submission.descriptor;
   const auto& [kind, algorithm, root] = std::tie(descriptor.kind, descriptor.schedule, descriptor.root);
   std::shared_ptr<const collective::Schedule>& schedule = schedules_[{kind, algorithm, root}];
@@ -75,24 +87,29 @@ void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule>
   const bool notes_loss = op.feedback != nullptr && !op.fetching && is_in;
   if (notes_loss) op.feedback->Restart();
   op.attempt.goes_at_once = GoesAtOnce(op);
+  collective::HostBoard* const board = schedule->in_process ? ctx_.options.board.get() : nullptr;
   op.attempt.Begin(
       transfer_.attempts, &transfer_.queue.index(),
       {.epoch = ctx_.view().epoch,
        .schedule = std::move(schedule),
-       .options = {
-           .descriptor = op.submission.descriptor,
-           .shape = op.shape,
-           .layout = op.submission.layout,
-           .world_size = op.fetching ? kNotAlone : ctx_.view().world_size(),
-           .segment_bytes_max = ctx_.view().plan.segment_bytes_max,
-           .inputs = inputs,
-           // The stamp freezes what this rank has finished and prepared, for all its contributions to this attempt.
-           .stamp = {membership_.NewestPrepared(), table_.CompleteUpto(op.name.channel)},
-           .seed = SeedOf(op.submission.descriptor.codec, ctx_.group, op.name),
-           .self = *ctx_.view().RankOf(ctx_.self),
-           .loss = notes_loss ? op.feedback->loss()->floats() : nullptr,
-           .memory = ctx_.options.memory.get(),
-       }});
+       .options =
+           {
+               .descriptor = op.submission.descriptor,
+               .shape = op.shape,
+               .layout = op.submission.layout,
+               .world_size = op.fetching ? kNotAlone : ctx_.view().world_size(),
+               .segment_bytes_max = ctx_.view().plan.segment_bytes_max,
+               .inputs = inputs,
+               // The stamp freezes what this rank has finished and prepared, for all its contributions to this attempt.
+               .stamp = {membership_.NewestPrepared(), table_.CompleteUpto(op.name.channel)},
+               .seed = SeedOf(op.submission.descriptor.codec, ctx_.group, op.name),
+               .self = *ctx_.view().RankOf(ctx_.self),
+               .loss = notes_loss ? op.feedback->loss()->floats() : nullptr,
+               .memory = ctx_.options.memory.get(),
+           },
+       .board = board,
+       .round = {.group = ctx_.group, .epoch = ctx_.view().epoch, .op = op.name},
+       .self = ctx_.self});
 }
 
 void Launcher::Stop(Operation& op) {

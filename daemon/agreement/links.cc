@@ -25,6 +25,7 @@ void Links::Forget(PeerId other) {
   losses_.erase(other);
   streams_.erase(other);
   round_trips_.erase(other);
+  std::erase_if(in_process_, [other](const LinkId& link) { return link.other == other; });
 }
 
 Status Links::Admit(const LinkId& link, const LinkTerms& terms, const Identity* who) const {
@@ -33,6 +34,10 @@ Status Links::Admit(const LinkId& link, const LinkTerms& terms, const Identity* 
 }
 
 bool Links::OnUp(const LinkId& link, const LinkTerms& terms) {
+  if (terms.in_process)
+    in_process_.insert(link);
+  else
+    in_process_.erase(link);
   if (terms.round_trip > Duration::zero()) {
     Duration& shortest = round_trips_.try_emplace(link.other, terms.round_trip).first->second;
     shortest = std::min(shortest, terms.round_trip);

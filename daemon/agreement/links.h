@@ -113,6 +113,8 @@ class Links {
 
   // ---- frames on lanes
   bool IsUp(const LinkId& lane) const { return lanes_.IsUp(lane); }
+  // Returns whether the other end is in this process.
+  bool IsInProcess(const LinkId& lane) const { return in_process_.contains(lane); }
   void CountIn(const LinkId& lane) { lanes_.CountIn(lane); }
   void CountOut(const LinkId& lane, const links::SentFrame& frame);
   // The next bytes on the lane failed their checksum: the shell closes it.
@@ -145,6 +147,7 @@ class Links {
   Listener& listener_;
   links::Mesh mesh_;
   std::map<PeerId, links::ControlStream> streams_;
+  std::set<LinkId> in_process_;
   std::map<PeerId, Duration> round_trips_;  // the shortest seen on any link of the pair
   links::LaneLedger lanes_;
   std::map<PeerId, Losses> losses_;  // in this view, since

@@ -34,6 +34,7 @@ Result<Judged> OpFrames::OnHeader(const LinkId& lane, const SegmentHeader& heade
   transfer_.queue.MarkReady(op->attempt, lane.other);
   if (!CheckDescriptor(*op, header.descriptor, lane.other)) return Judged{.inbound = {}, .differs = true};
   if (!op->attempt.live() || op->has_outcome() || fetched != op->fetching) return Judged{};
+  if (op->attempt.round() != nullptr) return Judged{};  // its sender misses a member that has gone: the view ends
   Result<Inbound> inbound = transfer_.in.Claim(lane, header, op->attempt, *rank);
   if (!inbound.ok()) return inbound.status();
   if (inbound.value().kind != Inbound::Kind::kDiscard) ctx_.Moved();
@@ -68,6 +69,14 @@ bool OpFrames::CheckDescriptor(Operation& op, const Descriptor& theirs, PeerId f
     ctx_.RequestRecoveryLater("mismatch: " + mismatch);
   }
   return false;
+}
+
+bool OpFrames::CheckRound(Operation& op) {
+  const collective::HostRound* const round = op.attempt.round();
+  if (round == nullptr) return false;
+  const collective::HostRound::Seat* const other = round->DiffersFrom(op.attempt.rank());
+  if (other != nullptr) (void)CheckDescriptor(op, other->executor->descriptor(), other->peer);
+  return true;
 }
 
 OpFrames::Taken OpFrames::Take(transfer::FramesIn::Frame& frame, std::span<const std::byte> payload) {

@@ -53,6 +53,8 @@ class OpFrames {
   // Compares the descriptor that another rank submitted for this operation. A difference is an agreed outcome: this
   // rank reports it, and every rank gets the same typed error. Returns whether there is none.
   bool CheckDescriptor(Operation& op, const Descriptor& theirs, PeerId from);
+  // Likewise with those of the ranks that it shares a round with. Returns whether it has one: no READY is needed.
+  bool CheckRound(Operation& op);
 
   // ---- views
   // Frames of a stopped epoch will never be used; their room belongs to the next view's eager window.

@@ -18,7 +18,7 @@ OpWork::Done OpWork::Do(Operation& op) {
 void OpWork::DoInput(Operation& op) {
   Spend(op.attempt.buffers->Stage(slice_left_));
   op.attempt.executor().InputReady(op.attempt.buffers->input_ready());
-  if (slice_left_ > 0) Spend(op.attempt.executor().Work(slice_left_));
+  if (slice_left_ > 0) Spend(op.attempt.Work(slice_left_));
 }
 
 // A failure has no result.
@@ -43,7 +43,7 @@ bool OpWork::HasLeft(const Operation& op) const {
   if (op.stage == Stage::kDelivering) return true;
   if (!op.is_running()) return false;
   const bool stages = !op.fetching && op.attempt.buffers->can_stage();
-  return stages || op.attempt.executor().has_work() || frames_.Holds(op);
+  return stages || op.attempt.has_work() || frames_.Holds(op);
 }
 
 OpName OpWork::Next() {

@@ -36,6 +36,8 @@ class OpWork {
   [[nodiscard]] Done Do(Operation& op);
   // The next slice continues with the operation, if any work is left.
   void Keep(const Operation& op);
+  // The next slice looks at the operation.
+  void Add(const OpName& name) { names_.insert(name); }
   void Forget(const OpName& name) { names_.erase(name); }
   void ForgetAll() { names_.clear(); }
 

@@ -147,7 +147,7 @@ void Operations::Start(Operation& op) {
   }
   launcher_.Launch(op, schedule);
   op.ready_due = ctx_.now + ctx_.view().plan.detect;
-  if (!op.is_small(ctx_.view().plan)) words_.SendReady(op);
+  if (!frames_.CheckRound(op) && !op.is_small(ctx_.view().plan)) words_.SendReady(op);
   for (const auto& [peer, descriptor] : unsubmitted_.TakeReadies(op.name)) OnReady(peer, op.name, descriptor);
   for (const PeerId peer : unsubmitted_.TakeDones(op.name)) table_.AddHolder(op, peer);
   if (RINGWAY_MUTANT(kDoneTooEarly)) words_.SendDone(op.name);

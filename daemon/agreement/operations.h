@@ -72,6 +72,8 @@ class Operations {
 
   // ---- work
   bool HasWork() const { return work_.size() > 0; }
+  // All ranks have the result (collective::HostBoard).
+  void OnRoundOver(const OpName& name) { work_.Add(name); }
   // Does a slice of copies and sums.
   [[nodiscard]] bool Work();
   // Reports and forgets what is due.

@@ -34,6 +34,8 @@ void FindRoot(const Context& ctx, Operation& op) {
 
 std::set<PeerId> PartnersOf(const Context& ctx, const Operation& op) {
   std::set<PeerId> partners = op.receivers;
+  if (op.attempt.round() != nullptr) partners.insert(ctx.view().members.begin(), ctx.view().members.end());
+  partners.erase(ctx.self);
   for (const collective::Arrival& arrival : op.attempt.executor().arrivals())
     partners.insert(ctx.view().members[arrival.from.value]);
   return partners;

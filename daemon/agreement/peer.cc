@@ -36,7 +36,8 @@ namespace ringway::agreement {
 //
 // Each may call those above it, and look up operations and attempts. What concerns those below comes back as a value,
 // or by a listener: this class. It and Peer decide nothing but which parts an event reaches, and in which order.
-class Peer::Impl final : private transfer::BufferGuard::Listener,
+class Peer::Impl final : private collective::BoardMember,
+                         private transfer::BufferGuard::Listener,
                          private Links::Listener,
                          private Membership::Listener {
  public:
@@ -51,7 +52,12 @@ class Peer::Impl final : private transfer::BufferGuard::Listener,
         message_frames(ctx, messages, transfer),
         operations(ctx, links, table, membership, transfer),
         point_to_point(ctx, links, membership, messages, message_frames),
-        frames(ctx, links, operations, message_frames, transfer) {}
+        frames(ctx, links, operations, message_frames, transfer) {
+    if (ctx.options.board != nullptr) ctx.options.board->Enter(self, this);
+  }
+  ~Impl() {
+    if (ctx.options.board != nullptr) ctx.options.board->Exit(ctx.self);
+  }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
@@ -88,6 +94,12 @@ class Peer::Impl final : private transfer::BufferGuard::Listener,
   std::set<PeerId> asking;              // newcomers that take the state
 
  private:
+  // ---- collective::BoardMember
+  void OnRoundOver(const OpName& op) override {
+    operations.OnRoundOver(op);
+    ctx.options.wake();
+  }
+
   // ---- BufferGuard::Listener
   void OnModified(const std::string& what, const std::string& buffer) override;
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +17,7 @@
 
 #include "daemon/agreement/watchdog.h"
 #include "daemon/buffers/submission.h"
+#include "daemon/collective/host_board.h"
 #include "daemon/flow/probe_book.h"
 #include "daemon/links/frames.h"
 #include "daemon/links/link.h"
@@ -118,6 +120,8 @@ struct PeerOptions {
   std::shared_ptr<flow::ProbeBook> probes = nullptr;  // the host's; null: its own
   Home home = {};
   bool takes_state = false;  // of the members, before it is admitted
+  std::shared_ptr<collective::HostBoard> board = nullptr;  // the daemon's; null: all operations go over links
+  std::function<void()> wake = {};                         // another peer's event has given it work (HasWork)
 };
 
 }  // namespace ringway::agreement

@@ -8,7 +8,6 @@
 #include "daemon/kernels/reduce.h"
 #include "proto/check.h"
 #include "proto/hash.h"
-#include "proto/mutation.h"
 
 namespace ringway::collective {
 namespace {
@@ -454,11 +453,12 @@ ResultSeal Executor::Seal() const {
   return {options_.descriptor, std::move(sealed)};
 }
 
-Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scratch, const std::byte* copy) {
+Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scratch, const Encoding& encoding) {
   const Descriptor& d = options_.descriptor;
   const Departure& departure = schedule_.departures[ready.departure];
   const Range range = RangeOf(ready);
   const bool finished = IsFinished(ready);
+  const std::byte* const copy = encoding.copy;
   const std::byte* source = copy != nullptr ? copy : SourceOf(ready).data();
   const std::uint32_t bytes = WireBytesOf(ready);
   Encoded encoded;
@@ -477,7 +477,8 @@ Executor::Encoded Executor::Encode(const Ready& ready, std::span<std::byte> scra
     NoteSent(*state, range, source, decoded.data(), SendsInput(ready) ? 1 : ScaleOfRank(options_.self));
   }
   const bool known = finished && state->final_hash != 0;
-  const std::uint64_t hash = known && copy == nullptr ? state->final_hash : Hash64(encoded.payload);
+  const bool is_hashed = encoding.is_hashed || finished || schedule_.everyone_sums;
+  const std::uint64_t hash = known && copy == nullptr ? state->final_hash : is_hashed ? Hash64(encoded.payload) : 0;
   encoded.fits = !known || hash == state->final_hash;
   if (finished && !known) state->final_hash = hash;
   encoded.header.descriptor = DescriptorTo(departure.to);

@@ -23,6 +23,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,6 +38,7 @@
 #include "daemon/collective/ready_queue.h"
 #include "daemon/collective/result_seal.h"
 #include "daemon/kernels/codec.h"
+#include "daemon/kernels/copy.h"
 #include "proto/collective/grid.h"
 #include "proto/collective/schedule.h"
 #include "proto/collective/shape.h"
@@ -139,9 +141,13 @@ class Executor {
     std::span<const std::byte> payload;
     bool fits = true;  // false: a copy of a finished segment that no longer has the hash under which it travels
   };
-  // `scratch` holds the codec's bytes where there is a codec. The payload's hash is in the header. `copy`: of SourceOf,
-  // to be sent instead of it.
-  Encoded Encode(const Ready& ready, std::span<std::byte> scratch, const std::byte* copy = nullptr);
+  struct Encoding {
+    const std::byte* copy = nullptr;  // of SourceOf, to be sent instead of it
+    bool is_hashed = true;            // false: a value that only its receiver reads has hash 0; not one-shot's
+  };
+  // `scratch` holds the codec's bytes where there is a codec. The payload's hash is in the header.
+  Encoded Encode(const Ready& ready, std::span<std::byte> scratch, const Encoding& encoding);
+  Encoded Encode(const Ready& ready, std::span<std::byte> scratch) { return Encode(ready, scratch, Encoding()); }
 
   // Returns the elements of a popped segment: those of the input, or else of the output.
   std::span<const std::byte> SourceOf(const Ready& ready) const;
@@ -159,9 +165,30 @@ class Executor {
   // REQUIRES: complete().
   ResultSeal Seal() const;
 
+  // ---- of a schedule that is in_process: a HostRound makes its one chunk (host_board.h)
+  Range RoundSegment(std::uint32_t segment) const { return grid_.Segment(0, segment); }
+  bool HasInput(std::uint32_t segment) const { return InputBytesNeeded(RoundSegment(segment)) <= input_ready_; }
+  const std::byte* RoundInput(const Range& range) const { return InputAt(range); }
+  double input_scale() const { return input_scale_; }
+  // `bytes`: the finished segment; copied.
+  void TakeRoundSegment(std::uint32_t segment, std::span<const std::byte> bytes, std::uint64_t hash) {
+    std::byte* const to = OutputAt(RoundSegment(segment));
+    if (input_bytes_ > kCachedBytesMax) {
+      kernels::CopyPastCaches(to, bytes.data(), bytes.size());
+    } else if (!bytes.empty()) {
+      std::memcpy(to, bytes.data(), bytes.size());
+    }
+    StateOf(0, segment).final_hash = hash;
+  }
+  void EndRound(const Stamp& stamp) {
+    stamp_ = stamp;
+    awaits_round_ = false;
+  }
+
   // Every chunk is finished here and the own input was whole: the output is the result.
   bool complete() const {
-    return open_segments_ == 0 && input_ready_ == input_bytes_ && (!alone() || copied_ == input_bytes_);
+    return open_segments_ == 0 && !awaits_round_ && input_ready_ == input_bytes_ &&
+           (!alone() || copied_ == input_bytes_);
   }
   // Returns whether no element of the result that a lossy codec encoded is an infinity or a NaN. REQUIRES: complete().
   bool finite() const { return finite_; }
@@ -171,6 +198,9 @@ class Executor {
   const Grid& grid() const { return grid_; }
 
  private:
+  // Results up to so many bytes are still in a cache when their trainer reads them.
+  static constexpr std::uint64_t kCachedBytesMax = 1 << 20;
+
   enum class Position : std::uint8_t { kEmpty, kClaimed, kDone, kRefused };
   struct SegmentState {
     Stamp stamp;                   // what a departure of this segment must carry
@@ -315,6 +345,7 @@ class Executor {
   std::vector<Wanted> resends_;
   std::uint64_t copied_ = 0;  // alone
   std::uint64_t open_segments_ = 0;
+  bool awaits_round_ = schedule_.in_process;
   std::uint64_t input_bytes_ = 0;
   std::uint64_t input_ready_ = 0;
   const double input_scale_;  // of averages, before the weight; else 1

@@ -23,11 +23,12 @@ struct Inbound {
 };
 
 // A segment to send: header, then payload. `keep` holds the memory behind payload until the last byte is written, and
-// is released on the owner's thread.
+// is released on the owner's thread. `attempt`: whose bytes they are, for IsLive; 0: nobody's.
 struct Outbound {
   std::array<std::byte, kSegmentHeaderBytes> header;
   std::span<const std::byte> payload;
   std::shared_ptr<const void> keep;
+  std::uint64_t attempt = 0;
 };
 
 }  // namespace ringway::links

@@ -32,6 +32,7 @@ struct LinkTerms {
   std::string host = {};          // the other's, by its address; empty: this one
   std::uint64_t probe_bytes = 0;  // budget of each probe of the pair (prober.h)
   bool dialled_all = false;       // the other end dials all links of the pair
+  bool in_process = false;        // to a peer of this daemon: what is read once travels without a hash
 };
 
 // A peer's address, its daemon, and whether it may be able to dial this end.

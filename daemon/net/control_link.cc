@@ -6,20 +6,20 @@
 
 namespace ringway::net {
 
-ControlLink::ControlLink(asio::io_context& context, PeerId other)
+StreamControl::StreamControl(asio::io_context& context, PeerId other)
     : other_(other), socket_(std::make_shared<FramedSocket>(context, kQueueBytesMax)) {}
 
-void ControlLink::Start(std::unique_ptr<Stream> stream, ControlSink* sink) {
+void StreamControl::Start(std::unique_ptr<Stream> stream, ControlSink* sink) {
   sink_ = sink;
   socket_->Start(std::move(stream), this);
 }
 
-void ControlLink::Close() {
+void StreamControl::Close() {
   sink_ = nullptr;
   socket_->Close();
 }
 
-Status ControlLink::OnFrame(std::span<const std::byte> frame) {
+Status StreamControl::OnFrame(std::span<const std::byte> frame) {
   const auto self = shared_from_this();  // the sink may drop this link from within its call
   if (Status status = ParseFrame(frame, message_); !status.ok()) return status;
   message_.DiscardUnknownFields();  // a kept copy has known fields only
@@ -29,7 +29,7 @@ Status ControlLink::OnFrame(std::span<const std::byte> frame) {
   return sink_->OnControlMessage(other_, message_);
 }
 
-void ControlLink::OnClosed(const std::string& why) {
+void StreamControl::OnClosed(const std::string& why) {
   const auto self = shared_from_this();
   ControlSink* sink = std::exchange(sink_, nullptr);
   if (sink != nullptr) sink->OnControlClosed(other_, why);

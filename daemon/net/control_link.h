@@ -1,4 +1,7 @@
-// The control link of a pair of peers: PeerMessages, framed, in order.
+// The control link of a pair of peers: PeerMessages, in order.
+//
+//   StreamControl     framed, over a connection to another daemon
+//   InProcessControl  within this one (in_process_control.h)
 //
 // Send only queues; call Flush after a batch. More than 8 MiB unsent closes the link: the other side does not read.
 // Unacknowledged messages (daemon/links/control_stream.h) are bounded below that. Threads: one (data thread). The sink
@@ -26,16 +29,25 @@ class ControlSink {
   virtual void OnControlClosed(PeerId other, const std::string& why) = 0;
 };
 
-class ControlLink : public FrameSink, public std::enable_shared_from_this<ControlLink> {
+class ControlLink {
  public:
   static constexpr std::size_t kQueueBytesMax = 8 << 20;
 
-  ControlLink(asio::io_context& context, PeerId other);
+  virtual ~ControlLink() = default;
+  virtual void Send(const control::PeerMessage& message) = 0;
+  virtual void Flush() = 0;
+  // What was flushed still arrives, if there is room for it.
+  virtual void Close() = 0;
+};
+
+class StreamControl final : public ControlLink, public FrameSink, public std::enable_shared_from_this<StreamControl> {
+ public:
+  StreamControl(asio::io_context& context, PeerId other);
 
   void Start(std::unique_ptr<Stream> stream, ControlSink* sink);
-  void Send(const google::protobuf::MessageLite& message) { socket_->Queue(message); }
-  void Flush() { socket_->Flush(); }
-  void Close();
+  void Send(const control::PeerMessage& message) override { socket_->Queue(message); }
+  void Flush() override { socket_->Flush(); }
+  void Close() override;
 
   Status OnFrame(std::span<const std::byte> frame) override;
   void OnClosed(const std::string& why) override;

@@ -1,8 +1,9 @@
 // One lane: a connection (stream.h) that carries segments, each a header (proto/segment_header.h) and its payload. The
 // owner's interface, whichever thread moves the bytes:
 //
-//   StreamLane    on the owner's own event loop
-//   ThreadedLane  on a lane thread; only whole segments reach the owner
+//   StreamLane     on the owner's own event loop
+//   ThreadedLane   on a lane thread; only whole segments reach the owner
+//   InProcessLane  to a peer of the same daemon: no connection (in_process_lane.h)
 //
 // Sending: one segment at a time, when idle(). Nothing is queued here.
 //
@@ -74,6 +75,8 @@ class Lane {
   // Returns true if the segment is written and the lane idle again, false if it waits for room or has failed.
   // REQUIRES: idle().
   virtual bool Send(links::Outbound outbound) = 0;
+  // Returns whether bytes leave the process, and so are hashed.
+  virtual bool has_connection() const { return true; }
 
   // Sets the pacing rate; 0: no pacing.
   void Pace(double bytes_per_second);

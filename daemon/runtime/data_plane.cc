@@ -194,8 +194,8 @@ void DataPlane::OnJoinAccepted(const control::JoinAccepted& accepted) {
       .grace = options_.grace,
       .probe_bytes = options_.probe_bytes,
       .probes = probes_,
-      .home = {
-          .daemon = options_.identity.name, .address = bound_, .is_reachable = !options_.identity.address.empty()}};
+      .home = {.daemon = options_.identity.name, .address = bound_, .is_reachable = !options_.identity.address.empty()},
+      .board = board_};
   peers_.emplace(self,
                  std::make_unique<PeerRuntime>(context_, lane_threads_, this, std::move(options), joining.session));
 }
@@ -231,6 +231,12 @@ void DataPlane::SendToMaster(control::ToMaster message) {
 // ---- links
 
 void DataPlane::Dial(net::DialRequest request, std::uint64_t serial) {
+  if (in_process_dials_.Reaches(request)) {  // later: the dialler is on the stack
+    asio::post(context_, [this, serial, request = std::move(request)]() mutable {
+      in_process_dials_.Dial(std::move(request), serial, clock_.Now());
+    });
+    return;
+  }
   const PeerId self = request.from;
   Status status;
   const auto dialler = peers_.find(self);
@@ -320,6 +326,7 @@ bool DataPlane::TryOffer(net::LinkOffer& offer, bool last_try) {
 }
 
 void DataPlane::TryHeldOffers(TimePoint now) {
+  in_process_dials_.TryHeld(now);
   if (RINGWAY_MUTANT(kForgetHeldOffers)) return;
   std::vector<HeldOffer> offers = std::exchange(held_offers_, {});
   for (HeldOffer& held : offers) {

@@ -27,6 +27,7 @@
 #include "daemon/net/lane_threads.h"
 #include "daemon/net/listener.h"
 #include "daemon/runtime/descriptors.h"
+#include "daemon/runtime/in_process_dials.h"
 #include "daemon/runtime/peer_runtime.h"
 #include "daemon/runtime/status_json.h"
 #include "proto/clock.h"
@@ -186,7 +187,9 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
   net::LaneThreads lane_threads_;
   flow::HostFlow flow_;
   std::shared_ptr<flow::ProbeBook> probes_;
-  std::map<PeerId, std::unique_ptr<PeerRuntime>> peers_;
+  const std::shared_ptr<collective::HostBoard> board_ = std::make_shared<collective::HostBoard>();
+  InProcessDials::Peers peers_;
+  InProcessDials in_process_dials_{peers_};
   std::map<std::uint64_t, Joining> joining_;  // by request id
   std::uint64_t next_request_ = 1;
   std::vector<HeldOffer> held_offers_;

@@ -76,9 +76,9 @@ void PairTransport::ForgetLanes() {
   flow_.lanes().OnAllClosed();
 }
 
-std::size_t PairTransport::lanes_up() const {
-  return static_cast<std::size_t>(
-      std::count_if(lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane != nullptr; }));
+std::size_t PairTransport::connections() const {
+  return static_cast<std::size_t>(std::count_if(
+      lanes_.begin(), lanes_.end(), [](const auto& lane) { return lane != nullptr && lane->has_connection(); }));
 }
 
 // ---- flow

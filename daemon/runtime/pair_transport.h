@@ -54,7 +54,8 @@ class PairTransport {
   void Close();
   // Likewise, but the lanes' connections are kept where the other side keeps them, too.
   void Retire();
-  std::size_t lanes_up() const;
+  // Lanes that have a connection.
+  std::size_t connections() const;
 
   // ---- flow
   // `give(lane)` gives it its next segment: the bytes with its header, 0 if there is none for it.

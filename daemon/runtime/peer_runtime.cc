@@ -34,7 +34,9 @@ PeerRuntime::PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threa
             {.memory = session_->memory(),
              .probes = options_.probes,
              .home = options_.home,
-             .takes_state = session_->takes_state()}),
+             .takes_state = session_->takes_state(),
+             .board = options_.board,
+             .wake = [this] { WorkLater(); }}),
       pace_timer_(context),
       tail_timer_(context),
       alive_(std::make_shared<PeerRuntime*>(this)) {
@@ -123,8 +125,12 @@ void PeerRuntime::AddLink(StandingLink link) {
     AddControl(std::move(link), within_host);
   else
     AddLane(std::move(link));
-  PairWith(id.other).Keep();
-  peer_.OnLinkUp(id, terms, clock_.Now());
+  OnStands(id, terms);
+}
+
+void PeerRuntime::OnStands(const links::LinkId& link, const links::LinkTerms& terms) {
+  PairWith(link.other).Keep();
+  peer_.OnLinkUp(link, terms, clock_.Now());
   Run();
 }
 
@@ -144,7 +150,7 @@ PairTransport& PeerRuntime::PairWith(PeerId other) {
 }
 
 void PeerRuntime::AddControl(StandingLink link, bool within_host) {
-  const auto control = std::make_shared<net::ControlLink>(context_, link.id.other);
+  const auto control = std::make_shared<net::StreamControl>(context_, link.id.other);
   PairWith(link.id.other).TakeControl(control, within_host);
   control->Start(Answered(std::move(link)), this);
 }
@@ -175,6 +181,10 @@ void PeerRuntime::OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcom
           .answer = {}});
     }
   }
+  ReportDial(verdict);
+}
+
+void PeerRuntime::ReportDial(const links::DialTracker::Verdict& verdict) {
   if (!verdict.report || ended_ || RINGWAY_MUTANT(kHideFailedDial)) return;
   peer_.OnDialFailed(verdict.other, verdict.control, verdict.why, clock_.Now());
   Run();

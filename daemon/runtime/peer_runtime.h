@@ -25,6 +25,8 @@
 #include "daemon/local/trainer_session.h"
 #include "daemon/net/control_link.h"
 #include "daemon/net/dialer.h"
+#include "daemon/net/in_process_control.h"
+#include "daemon/net/in_process_lane.h"
 #include "daemon/net/lane.h"
 #include "daemon/net/lane_threads.h"
 #include "daemon/net/listener.h"
@@ -58,6 +60,7 @@ struct RuntimeOptions {
   std::uint64_t probe_bytes = 0;  // to spend at most on each probe of a path that leaves this host
   std::shared_ptr<flow::ProbeBook> probes = nullptr;
   agreement::Home home = {};
+  std::shared_ptr<collective::HostBoard> board = nullptr;
 };
 
 // A connection that stands, whoever dialled it.
@@ -87,6 +90,10 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   }
   void AddLink(StandingLink link);
   void OnDialed(std::uint64_t serial, Result<net::DialedLinks> outcome);
+  // Returns whether the links that another peer of this daemon dials are wanted.
+  Status AdmitInProcess(const net::DialRequest& request) const;
+  // Answers its dial: both ends of the links stand. REQUIRES: `to` has admitted them.
+  void ConnectInProcess(std::uint64_t serial, const net::DialRequest& request, PeerRuntime& to);
   // ---- time and the end
   // Reports to the host's probers, before any peer's Tick, whether it has operations in flight.
   void NoteWork(TimePoint now) { peer_.NoteWork(now); }
@@ -102,7 +109,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   const std::shared_ptr<local::TrainerSession>& session() const { return session_; }
   agreement::PeerStatus status() const;
   std::vector<PairStatus> pairs();
-  // Returns the number of lanes, including those that are being dialled.
+  // Returns the number of lanes with connections, including those that are being dialled.
   std::size_t lanes_open() const;
   // Returns the counters that go to the master with the heartbeats.
   control::PeerCounters counters() const;
@@ -155,6 +162,13 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   PairTransport& PairWith(PeerId other);
   void AddControl(StandingLink link, bool within_host);
   void AddLane(StandingLink link);
+  void AddInProcess(const links::LinkId& link, const links::LinkTerms& terms,
+                    const std::shared_ptr<net::InProcessControl>& control);
+  void AddInProcess(const links::LinkId& link, const links::LinkTerms& terms,
+                    const std::shared_ptr<net::InProcessLane>& lane);
+  void OnStands(const links::LinkId& link, const links::LinkTerms& terms);
+  // The dial is answered, and what it opened is taken.
+  void ReportDial(const links::DialTracker::Verdict& verdict);
   void FlushLinks();
   Status WhyFor(Code code, const std::string& text) const;
   void LogOutcome(const agreement::Complete& action) const;

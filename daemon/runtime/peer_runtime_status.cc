@@ -18,7 +18,7 @@ std::vector<PairStatus> PeerRuntime::pairs() {
 
 std::size_t PeerRuntime::lanes_open() const {
   std::size_t open = dials_.lanes();
-  for (const auto& [other, pair] : pairs_) open += pair.lanes_up();
+  for (const auto& [other, pair] : pairs_) open += pair.connections();
   return open;
 }
 

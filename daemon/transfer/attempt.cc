@@ -16,11 +16,15 @@ void Attempt::Begin(Attempts& attempts, ReadyIndex* index, Start start) {
   options.input_bytes_ready = options.shape.input.count == 0 ? 0 : buffers->input_ready();
   options.trainers_output = name.kind == SegmentKind::kData && buffers->trainer_writes_output();
   options.sink = index == nullptr ? nullptr : this;
+  rank_ = options.self;
   executor_ = std::make_unique<collective::Executor>(std::move(start.schedule), options);
+  board_ = start.board;
+  if (board_ != nullptr) round_ = board_->Join(start.round, options.world_size, rank_, start.self, executor_.get());
 }
 
 void Attempt::End() {
   if (attempts_ != nullptr) attempts_->End(number_);
+  if (round_ != nullptr) board_->Leave(std::exchange(round_, nullptr), rank_);
   executor_.reset();
 }
 
@@ -33,9 +37,11 @@ bool Attempt::trainer_writes(const collective::Ready& ready) const {
   return executor_->SendsInput(ready) ? buffers->trainer_writes_input() : buffers->trainer_writes_output();
 }
 
-bool Attempt::Encode(const collective::Ready& ready, const Copy& copy, std::span<std::byte> scratch,
-                     links::Outbound& out, links::SentFrame& sent) {
-  collective::Executor::Encoded encoded = executor_->Encode(ready, scratch, copy == nullptr ? nullptr : copy->data());
+bool Attempt::Encode(const collective::Ready& ready, const Encoding& encoding, links::Outbound& out,
+                     links::SentFrame& sent) {
+  const Copy& copy = encoding.copy;
+  collective::Executor::Encoded encoded = executor_->Encode(
+      ready, encoding.scratch, {.copy = copy == nullptr ? nullptr : copy->data(), .is_hashed = encoding.is_hashed});
   if (!encoded.fits) return false;
   encoded.header.kind = name.kind;
   encoded.header.epoch = epoch_;
@@ -43,6 +49,7 @@ bool Attempt::Encode(const collective::Ready& ready, const Copy& copy, std::span
   EncodeSegmentHeader(encoded.header, out.header);
   out.payload = encoded.payload;
   out.keep = copy == nullptr ? buffers::Keep(buffers) : buffers::Keep(copy);
+  out.attempt = number_;
   sent = {.op = name.op, .attempt = number_, .ready = ready, .hash = encoded.header.payload_hash};
   wire_bytes += kSegmentHeaderBytes + encoded.payload.size();
   return true;

@@ -23,6 +23,7 @@
 
 #include "daemon/buffers/op_buffers.h"
 #include "daemon/collective/executor.h"
+#include "daemon/collective/host_board.h"
 #include "daemon/collective/result_seal.h"
 #include "daemon/links/frames.h"
 #include "daemon/links/lane_ledger.h"
@@ -79,6 +80,10 @@ class Attempt final : private collective::ReadySink {
     std::shared_ptr<const collective::Schedule> schedule;
     // Its buffers and how much of the input is there are filled in here; so is its sink.
     collective::ExecutorOptions options;
+    // Where its schedule is in_process: with whom; else null.
+    collective::HostBoard* board = nullptr;
+    collective::HostRound::Name round = {};
+    PeerId self = {};
   };
   // `index` learns which segments are next; null: nobody does. Ends the one before.
   void Begin(Attempts& attempts, ReadyIndex* index, Start start);
@@ -91,6 +96,14 @@ class Attempt final : private collective::ReadySink {
   collective::Executor& executor() { return *executor_; }
   const collective::Executor& executor() const { return *executor_; }
   Turn turn() { return {.priority = name.priority, .name = name.op, .attempt = this}; }
+  // Adds up and copies, about `bytes_max`. Returns how many bytes it went through. REQUIRES: live.
+  std::uint64_t Work(std::uint64_t bytes_max) {
+    return round_ != nullptr ? round_->Work(rank_, bytes_max) : executor_->Work(bytes_max);
+  }
+  bool has_work() const { return round_ != nullptr ? round_->can_advance() : executor_->has_work(); }
+  // The round that it takes part in; null: it sends and receives. REQUIRES: live.
+  const collective::HostRound* round() const { return round_; }
+  Rank rank() const { return rank_; }
   // "operation 0.7", "message 3 of channel 0, tag 7"
   std::string ToText() const;
 
@@ -99,12 +112,15 @@ class Attempt final : private collective::ReadySink {
   bool trainer_writes(const collective::Ready& ready) const;
   bool trainer_writes_output() const { return !returned && buffers->trainer_writes_output(); }
 
-  // Encodes a popped segment: the frame, and what is kept of it until it has arrived. `copy`: is sent instead of its
-  // source; null: the source. Codecs encode into `scratch`. Returns false if the copy does not fit the hash of what it
-  // is a copy of.
   using Copy = std::shared_ptr<const std::vector<std::byte>>;
-  bool Encode(const collective::Ready& ready, const Copy& copy, std::span<std::byte> scratch, links::Outbound& out,
-              links::SentFrame& sent);
+  struct Encoding {
+    Copy copy = nullptr;           // is sent instead of its source; null: the source
+    std::span<std::byte> scratch;  // codecs encode into it
+    bool is_hashed = true;         // false: only what is finished, which several ranks keep
+  };
+  // Encodes a popped segment: the frame, and what is kept of it until it has arrived. Returns false if the copy does
+  // not fit the hash of what it is a copy of.
+  bool Encode(const collective::Ready& ready, const Encoding& encoding, links::Outbound& out, links::SentFrame& sent);
 
   // Keeps the hashes of a finished result in its trainer's memory, for fetches. REQUIRES: live, complete.
   void Seal() { seal_ = executor_->Seal(); }
@@ -129,6 +145,9 @@ class Attempt final : private collective::ReadySink {
   std::uint64_t number_ = 0;
   Epoch epoch_;
   std::unique_ptr<collective::Executor> executor_;
+  collective::HostBoard* board_ = nullptr;
+  collective::HostRound* round_ = nullptr;
+  Rank rank_;
   collective::ResultSeal seal_;
 };
 

@@ -9,7 +9,9 @@
 namespace ringway::transfer {
 
 bool FramesOut::Send(Attempt& attempt, const collective::Ready& ready, const Offer& offer, const Outgoing& to) {
-  if (attempt.Encode(ready, guard_.CautiousCopy(attempt, ready), offer.scratch, to.out, to.sent)) return true;
+  const Attempt::Encoding encoding{
+      .copy = guard_.CautiousCopy(attempt, ready), .scratch = offer.scratch, .is_hashed = !offer.in_process};
+  if (attempt.Encode(ready, encoding, to.out, to.sent)) return true;
   guard_.OnModified(attempt, "output");
   return false;
 }
@@ -60,7 +62,7 @@ bool FramesOut::NextServed(Serving& serving, const Offer& offer, const Outgoing&
       return false;
     }
   }
-  return serving.attempt.Encode(*ready, copy, offer.scratch, to.out, to.sent);
+  return serving.attempt.Encode(*ready, {.copy = std::move(copy), .scratch = offer.scratch}, to.out, to.sent);
 }
 
 bool FramesOut::NextFetched(const Offer& offer, const Outgoing& to) {

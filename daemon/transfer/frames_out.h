@@ -45,6 +45,7 @@ class FramesOut {
     Rank rank;
     std::uint32_t bytes_max = 0;
     std::span<std::byte> scratch;
+    bool in_process = false;  // no hash for what is read once
   };
   // The next segment for it, which counts as sent; false: there is none.
   bool Next(const Offer& offer, links::Outbound& out, links::SentFrame& sent);

@@ -87,6 +87,7 @@ struct Schedule {
   std::vector<std::uint32_t> weights = {1};  // of each chunk: how the grid cuts the buffer if not by rank
   bool rank_parts = false;                   // chunk r is rank r's part of the buffer
   bool everyone_sums = false;  // several ranks finish one chunk: they must add up the same values in the same order
+  bool in_process = false;     // all ranks are in one process: no transfers (daemon/collective/host_board.h)
   std::vector<Arrival> arrivals;
   std::vector<Departure> departures;
   std::vector<Sum> sums;  // at most one a chunk

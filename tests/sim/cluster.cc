@@ -166,6 +166,7 @@ void Cluster::RestartDaemon(Host host) {
   daemon.up = false;
   daemon.instance += kNextProcess;
   daemon.probes = std::make_shared<flow::ProbeBook>();
+  daemon.board = std::make_shared<collective::HostBoard>();
   daemon.next_heartbeat = {};
   TryConnect(host);
 }

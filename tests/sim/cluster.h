@@ -278,7 +278,7 @@ class Cluster {
   void OnMasterUp(Host daemon);
   void SendRoster(Host daemon);
   void RejoinAsNew(std::uint32_t node);
-  agreement::PeerOptions OptionsOfPeers(Host host) const;
+  agreement::PeerOptions OptionsOf(std::uint32_t node);
   void OnJoinAccepted(Host daemon, const control::JoinAccepted& accepted);
   void SendJoin(std::uint32_t node);
   void Route(std::uint32_t node, const control::FromMaster& message);

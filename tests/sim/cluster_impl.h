@@ -84,6 +84,7 @@ struct Cluster::Daemon {
   TimePoint heard{};
   TimePoint next_heartbeat{};
   std::shared_ptr<flow::ProbeBook> probes = std::make_shared<flow::ProbeBook>();
+  std::shared_ptr<collective::HostBoard> board = std::make_shared<collective::HostBoard>();
 };
 
 }  // namespace ringway::sim

@@ -297,7 +297,8 @@ void Cluster::SendJoin(std::uint32_t index) {
   ToMaster(node.host, message);
 }
 
-agreement::PeerOptions Cluster::OptionsOfPeers(Host host) const {
+agreement::PeerOptions Cluster::OptionsOf(std::uint32_t node) {
+  const Host host = nodes_[node]->host;
   return {.retained_bytes_max = options_.retained_bytes_max,
           .slice_bytes = options_.slice_bytes,
           .memory = std::make_shared<MemoryShare>(std::make_shared<MemoryBudget>(options_.memory_max)),
@@ -305,7 +306,9 @@ agreement::PeerOptions Cluster::OptionsOfPeers(Host host) const {
           .probes = daemons_[host]->probes,
           .home = {.daemon = daemons_[host]->name,
                    .address = AddressOf(host),
-                   .is_reachable = daemons_[host]->inbound != Inbound::kBlockedAndSaid}};
+                   .is_reachable = daemons_[host]->inbound != Inbound::kBlockedAndSaid},
+          .board = daemons_[host]->board,
+          .wake = [this, node] { WorkLater(node); }};
 }
 
 void Cluster::OnJoinAccepted(Host host, const control::JoinAccepted& accepted) {
@@ -318,7 +321,7 @@ void Cluster::OnJoinAccepted(Host host, const control::JoinAccepted& accepted) {
   Node& node = *nodes_[joining->second];
   node.id = PeerId(accepted.peer());
   node_of_[node.id] = joining->second;
-  node.peer = std::make_unique<agreement::Peer>(node.id, accepted.group(), OptionsOfPeers(host));
+  node.peer = std::make_unique<agreement::Peer>(node.id, accepted.group(), OptionsOf(joining->second));
   joining_.erase(joining);
 }
 

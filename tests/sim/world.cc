@@ -21,6 +21,8 @@ bool HasQuorums(std::uint64_t seed) { return seed % 16 == 3 || seed % 32 == 6; }
 bool HasMessages(std::uint64_t seed) { return seed % 16 == 8 || seed % 32 == 19; }
 
 bool TrainersHang(std::uint64_t seed) { return seed % 16 == 10 || seed % 16 == 11; }
+// All trainers share one daemon at first.
+bool SharesAHost(std::uint64_t seed) { return seed % 64 == 35; }
 
 }  // namespace
 
@@ -113,7 +115,7 @@ World::World(std::uint64_t seed, bool trace, const Recording& recording)
   if (draws_min_world_) min_world_max_ = static_cast<std::uint32_t>(dice_.Between(2, world_size_ + 1));
   for (std::uint32_t i = 0; i < world_size_; ++i) {
     const Host host = cluster_.AddDaemon(dice_.OneOf(2) ? "eu" : "us", InboundOf(seed, i));
-    for (const std::string& group : groups_) cluster_.Join(host, OrderOf(group, world_size_));
+    for (const std::string& group : groups_) cluster_.Join(SharesAHost(seed) ? 0 : host, OrderOf(group, world_size_));
   }
   for (const Kind& kind : Kinds()) {
     if (kind.name != "trainer hangs" && dice_.OneOf(3)) kinds_.push_back(kind);  // that has worlds of its own

@@ -25,7 +25,7 @@ class ControlLinkTest : public NetTest {
   void SetUp() override {
     auto [ours, theirs] = StreamPair();
     other_ = std::move(theirs);
-    link_ = std::make_shared<ControlLink>(context_, PeerId(3));
+    link_ = std::make_shared<StreamControl>(context_, PeerId(3));
     link_->Start(std::move(ours), &sink_);
   }
   void TearDown() override {
@@ -38,7 +38,7 @@ class ControlLinkTest : public NetTest {
     return message;
   }
   RecordingSink sink_;
-  std::shared_ptr<ControlLink> link_;
+  std::shared_ptr<StreamControl> link_;
   UniqueFd other_;
 };
 

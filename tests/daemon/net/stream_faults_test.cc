@@ -66,8 +66,8 @@ class RecordingControlSink : public ControlSink {
 
 class StreamFaultsTest : public NetTest {
  protected:
-  std::shared_ptr<ControlLink> Link(std::unique_ptr<Stream> stream, RecordingControlSink& sink) {
-    auto link = std::make_shared<ControlLink>(context_, PeerId(3));
+  std::shared_ptr<StreamControl> Link(std::unique_ptr<Stream> stream, RecordingControlSink& sink) {
+    auto link = std::make_shared<StreamControl>(context_, PeerId(3));
     link->Start(std::move(stream), &sink);
     return link;
   }

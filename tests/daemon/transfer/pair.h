@@ -68,7 +68,7 @@ struct Pair {
     const auto ready = sender.executor().PopReady(kReceiver, kPayloadBytesMax);
     links::Outbound out;
     Sent sent;
-    (void)sender.Encode(*ready, nullptr, {}, out, sent.kept);
+    (void)sender.Encode(*ready, {}, out, sent.kept);
     sent.header = DecodeSegmentHeader(out.header).value();
     sent.payload.assign(out.payload.begin(), out.payload.end());
     return sent;
