@@ -38,9 +38,8 @@ void Paths::Forget(PeerId other) {
 }
 
 bool Paths::OnSamples(std::span<const flow::PathSample> samples) {
-  std::uint64_t delivered = 0;
-  for (const flow::PathSample& sample : samples) delivered += sample.delivered_bytes;
-  const bool moved = std::exchange(delivered_, delivered) != delivered;
+  const bool moved = std::any_of(samples.begin(), samples.end(),
+                                 [](const flow::PathSample& sample) { return sample.traffic.delivered > 0; });
   if (std::exchange(probing_, prober_.turn()) != prober_.turn() && probing_.size() == 1) meter_.OnProbeBegins(probing_);
   meter_.Add(samples, ctx_.now);
   if (prober_.turn().empty()) {

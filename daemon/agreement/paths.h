@@ -18,8 +18,8 @@
 #include "daemon/agreement/context.h"
 #include "daemon/agreement/links.h"
 #include "daemon/flow/path_estimator.h"
-#include "daemon/flow/probe_book.h"
 #include "daemon/flow/prober.h"
+#include "daemon/flow/traffic.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
 
@@ -36,7 +36,7 @@ class Paths {
   // admitted later for a probe.
   void OnStanding(PeerId other, const std::string& host, std::uint64_t probe_bytes);
   void Forget(PeerId other);
-  // Returns whether anything was delivered since the last ones.
+  // Returns whether they have delivered anything.
   [[nodiscard]] bool OnSamples(std::span<const flow::PathSample> samples);
   // The master may have missed a report.
   void Repeat();
@@ -70,7 +70,6 @@ class Paths {
   Links& links_;
   std::shared_ptr<flow::ProbeBook> book_;
   flow::PathEstimator meter_;
-  std::uint64_t delivered_ = 0;  // bytes, as the newest samples say
   flow::Prober prober_;
   std::set<PeerId> probing_;  // at the last samples
   double said_allowed_ = 0;

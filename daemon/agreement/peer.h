@@ -32,7 +32,7 @@
 
 #include "daemon/agreement/peer_values.h"
 #include "daemon/agreement/view.h"
-#include "daemon/flow/path_estimator.h"
+#include "daemon/flow/traffic.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"

@@ -18,7 +18,7 @@
 #include "daemon/agreement/watchdog.h"
 #include "daemon/buffers/submission.h"
 #include "daemon/collective/host_board.h"
-#include "daemon/flow/probe_book.h"
+#include "daemon/flow/prober.h"
 #include "daemon/links/frames.h"
 #include "daemon/links/link.h"
 #include "proto/clock.h"

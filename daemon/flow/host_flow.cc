@@ -11,15 +11,13 @@ namespace {
 constexpr Duration kPaceWindowMin = std::chrono::milliseconds(200);
 constexpr double kWellBelow = 0.8;
 
-double Grown(std::uint64_t before, std::uint64_t now) { return now > before ? static_cast<double>(now - before) : 0; }
-
 }  // namespace
 
-void HostFlow::Judged::Add(TimePoint now, const BusyWindow::Tick& tick, Duration round_trip, bool few_lanes) {
+void HostFlow::Judged::Add(TimePoint now, const Traffic& tick, Duration round_trip, bool few_lanes) {
   const Duration length = rate_limit.known() ? std::max(kPaceWindowMin, 2 * round_trip) : round_trip;
   const auto totals = window.Extend(now, tick, length, round_trip + tick.queueing);
   if (!totals) return;
-  const BusyWindow::Tick& sum = totals->sum;
+  const Traffic& sum = totals->sum;
   rate_limit.Judge({.given = totals->PerSecond(sum.given),
                     .delivered = totals->PerSecond(sum.delivered),
                     .lost_share = sum.resent > 0 ? sum.resent / (sum.delivered + sum.resent) : 0,
@@ -50,12 +48,6 @@ void HostFlow::OnLinked(const PathKey& path, const std::string& host, Duration r
 
 void HostFlow::Add(PeerId self, const PathSample& sample) {
   Path& path = paths_.try_emplace({.self = self, .other = sample.other}, share_).first->second;
-  path.tick = {.queueing = sample.queueing, .standing = sample.standing, .held = sample.held};
-  if (path.was_sampled) {  // else the counters span more than this tick
-    path.tick.given = Grown(path.last.given_bytes, sample.given_bytes);
-    path.tick.delivered = Grown(path.last.delivered_bytes, sample.delivered_bytes);
-    path.tick.resent = Grown(path.last.resent_bytes, sample.resent_bytes);
-  }
   path.last = sample;
   path.sampled = true;
 }
@@ -64,8 +56,7 @@ void HostFlow::Decide(TimePoint now) {
   std::vector<Path*> backlogged;
   std::vector<Path*> judged;
   for (auto& [key, path] : paths_) {
-    path.was_sampled = std::exchange(path.sampled, false);
-    if (!path.was_sampled) path.last.backlogged = path.last.unsent = false;
+    if (!std::exchange(path.sampled, false)) path.last.backlogged = path.last.unsent = false;
     if (IsPaced(path.last)) {
       backlogged.push_back(&path);
       judged.push_back(&path);
@@ -77,16 +68,17 @@ void HostFlow::Decide(TimePoint now) {
   }
   const Delays uplink = JudgeUplink(now, backlogged);
   for (Path* path : backlogged) {
-    path->tick.queueing -= uplink.queueing;
-    path->tick.standing = std::min(path->tick.standing - uplink.standing, path->tick.queueing);
+    Traffic& tick = path->last.traffic;
+    tick.queueing -= uplink.queueing;
+    tick.standing = std::min(tick.standing - uplink.standing, tick.queueing);
   }
   for (Path* path : judged) {
-    path->tick.alone = judged.size() == 1;
-    path->judged.Add(now, path->tick, path->last.round_trip, !path->last.lanes_are_enough);
+    path->last.traffic.alone = judged.size() == 1;
+    path->judged.Add(now, path->last.traffic, path->last.round_trip, !path->last.lanes_are_enough);
   }
   const double limit = uplink_.rate_limit.limit();
   uplink_share_.SetRate(limit > 0 ? limit : FastestPath());
-  for (auto& [key, path] : paths_) path.tick = {};
+  for (auto& [key, path] : paths_) path.last.traffic = {};
 }
 
 bool HostFlow::ArePathsTheLimit(const std::vector<Path*>& backlogged) const {
@@ -111,21 +103,21 @@ HostFlow::Delays HostFlow::JudgeUplink(TimePoint now, const std::vector<Path*>& 
     if (const double best = FastestPath(); best > uplink_.rate_limit.limit()) uplink_.rate_limit.Assume(best);
   }
   const double fair_share = uplink_.rate_limit.limit() / static_cast<double>(backlogged.size());
-  BusyWindow::Tick all{.queueing = Duration::max(), .standing = Duration::max()};
+  Traffic all{.queueing = Duration::max(), .standing = Duration::max()};
   bool few_lanes = false;
   Duration longest{};
   for (const Path* path : backlogged) {
     all.held = all.held || path->last.held_by_uplink;
     few_lanes = few_lanes || !path->last.lanes_are_enough;
-    all.queueing = std::min(all.queueing, path->tick.queueing);
-    all.standing = std::min(all.standing, path->tick.standing);
+    all.queueing = std::min(all.queueing, path->last.traffic.queueing);
+    all.standing = std::min(all.standing, path->last.traffic.standing);
     longest = std::max(longest, path->last.round_trip);
   }
   for (const auto& [key, path] : paths_) {
     if (IsNearby(path.last)) continue;
-    all.given += path.tick.given;
-    all.delivered += path.tick.delivered;
-    if (!IsLimitedBelow(path, fair_share)) all.resent += path.tick.resent;
+    all.given += path.last.traffic.given;
+    all.delivered += path.last.traffic.delivered;
+    if (!IsLimitedBelow(path, fair_share)) all.resent += path.last.traffic.resent;
   }
   uplink_.Add(now, all, longest, few_lanes);
   return {.queueing = all.queueing, .standing = all.standing};

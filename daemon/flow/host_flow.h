@@ -1,7 +1,7 @@
 // Rate limits of one host: one for each path, and one for the uplink that the paths share. Pure: samples and the time
 // go in, rates come out.
 //
-//   link: OnLinked(path): the path starts with what is remembered of its host (path_memory.h)
+//   link: OnLinked(path): the path starts with what is remembered of its host (PathMemory)
 //   tick: Add(sample) for each pair of the host --> Decide(now) --> rate(path) for each
 //   segment: Wait(path) --> OnSent(path)
 //   end: Forget(path): its limit is remembered
@@ -32,11 +32,9 @@
 #include <string>
 #include <vector>
 
-#include "daemon/flow/path_estimator.h"
-#include "daemon/flow/path_memory.h"
+#include "daemon/flow/pacing.h"
 #include "daemon/flow/rate_limit.h"
-#include "daemon/flow/rate_window.h"
-#include "daemon/flow/uplink_share.h"
+#include "daemon/flow/traffic.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
 
@@ -55,7 +53,7 @@ class HostFlow {
   // What this peer sends is background, until Forget.
   void SetBackground(PeerId self) { uplink_share_.SetBackground(self); }
 
-  // The path leads to `host` (path_memory.h), `round_trip` away. No effect if it is known already.
+  // The path leads to `host` (PathMemory), `round_trip` away. No effect if it is known already.
   void OnLinked(const PathKey& path, const std::string& host, Duration round_trip, TimePoint now);
   // A path without a sample at a tick counts as not backlogged.
   void Add(PeerId self, const PathSample& sample);
@@ -87,17 +85,15 @@ class HostFlow {
     RateLimit rate_limit;
     std::optional<TimePoint> judged_at;
 
-    void Add(TimePoint now, const BusyWindow::Tick& tick, Duration round_trip, bool few_lanes);
+    void Add(TimePoint now, const Traffic& tick, Duration round_trip, bool few_lanes);
     void Rest();
   };
   struct Path {
     explicit Path(std::uint32_t share) : judged(share) {}
 
-    std::string host;  // empty: not known
-    PathSample last;
+    std::string host;      // empty: not known
+    PathSample last;       // its traffic only while `sampled`
     bool sampled = false;  // since the last Decide
-    bool was_sampled = false;
-    BusyWindow::Tick tick;
     Judged judged;
   };
 

@@ -23,38 +23,29 @@ constexpr Duration kForgotten = std::chrono::minutes(1);
 constexpr int kSettlingWindows = 2;
 constexpr std::size_t kMost = kLanesMax - SmallLanes(kLanesMax);
 
-double Difference(std::uint64_t before, std::uint64_t now) {
-  return static_cast<double>(now) - static_cast<double>(before);
-}
-
 }  // namespace
 
-void LaneScaler::Add(const PathSample& totals, const Demand& demand, std::size_t up, TimePoint now) {
-  const PathSample last = std::exchange(last_, totals);
+void LaneScaler::Add(const Traffic& tick, Duration round_trip, const Demand& demand, std::size_t up, TimePoint now) {
   const bool paced = demand.pace > 0;
   if (std::exchange(paced_, paced) != paced && trial_from_ != 0) used_ = std::exchange(trial_from_, 0);
-  if (!demand.backlogged || (window_.running() && totals.delivered_bytes < last.delivered_bytes)) {
-    return window_.Break();
-  }
+  if (!demand.backlogged) return window_.Break();
   if (const auto before = std::exchange(backlogged_, now)) OnRest(now - *before);
-  const auto full = window_.Extend(now,
-                                   {.delivered = Difference(last.delivered_bytes, totals.delivered_bytes),
-                                    .resent = Difference(last.resent_bytes, totals.resent_bytes),
-                                    .held = demand.held},
-                                   std::max(kVerdictWindowMin, 5 * totals.round_trip));
+  Traffic of_lanes = tick;
+  of_lanes.held = demand.held;
+  const auto full = window_.Extend(now, of_lanes, std::max(kVerdictWindowMin, 5 * round_trip));
   if (!full || full->held()) return;
   const double delivered = full->sum.delivered;
   Judge({.rate = full->PerSecond(delivered),
          .resent = delivered > 0 ? full->sum.resent / delivered : 0,
-         .held = full->held_ticks > 0},
-        totals, up, now);
+         .held = full->held_ticks > 0,
+         .long_queue = IsLongQueue(tick.queueing, round_trip)},
+        up, now);
 }
 
 void LaneScaler::OnRest(Duration rest) {
   if (rest >= kForgotten) {
     LaneScaler fresh;
     fresh.paced_ = paced_;
-    fresh.last_ = last_;
     fresh.backlogged_ = backlogged_;
     *this = fresh;
   } else if (rest >= kInterrupted && trial_from_ != 0) {
@@ -63,7 +54,7 @@ void LaneScaler::OnRest(Duration rest) {
   }
 }
 
-void LaneScaler::Judge(const Window& window, const PathSample& totals, std::size_t up, TimePoint now) {
+void LaneScaler::Judge(const Window& window, std::size_t up, TimePoint now) {
   if (trial_from_ != 0) {
     if (settling_-- <= 0) EndTrial(window, now);
     return;
@@ -73,7 +64,7 @@ void LaneScaler::Judge(const Window& window, const PathSample& totals, std::size
   if (!steady || now < next_trial_) return;
   const std::size_t fewer = std::max(paced_ ? kPaced : kFirst, used() * 2 / 3);
   const std::size_t more = std::min(kMost, each_counts_ || window.resent > kLossy ? 2 * used() : used() + used() / 2);
-  const bool may_be_more = more > used() && (paced_ || !IsLongQueue(totals.queueing, totals.round_trip));
+  const bool may_be_more = more > used() && (paced_ || !window.long_queue);
   if (window.resent > kOverdriven && fewer < used() && (!losses_are_the_paths_ || !may_be_more)) {
     Try(fewer, up);
   } else if (may_be_more) {

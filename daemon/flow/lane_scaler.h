@@ -1,7 +1,7 @@
 // Decides how many of a pair's lanes carry large segments. Pure.
 //
 // Few lanes are used while few fill the path, for unpaced lanes overdrive it together. More are used where each is
-// window- or loss-limited, or where the pair is paced (token_bucket.h): then more do no harm, and one stalled lane
+// window- or loss-limited, or where the pair is paced (pacing.h): then more do no harm, and one stalled lane
 // matters less. No lanes are added where unpaced lanes wait in a long queue (path_model.h): what they would gain there,
 // others would lose.
 //
@@ -27,8 +27,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "daemon/flow/path_estimator.h"
-#include "daemon/flow/rate_window.h"
+#include "daemon/flow/traffic.h"
 #include "proto/clock.h"
 
 namespace ringway::flow {
@@ -46,8 +45,8 @@ class LaneScaler {
     bool held = false;        // for the limit or the uplink's, not for the lanes
     bool backlogged = false;  // more waits than the lanes take, or than the limits allow
   };
-  // `totals`: the sums over the lanes; where they fall, lanes were replaced. `up`: large lanes that are up.
-  void Add(const PathSample& totals, const Demand& demand, std::size_t up, TimePoint now);
+  // `tick`: of the pair. `up`: large lanes that are up.
+  void Add(const Traffic& tick, Duration round_trip, const Demand& demand, std::size_t up, TimePoint now);
 
   // Large lanes to use, at most; fewer may be up.
   std::size_t used() const { return paced_ ? std::max(used_, kPaced) : used_; }
@@ -59,11 +58,12 @@ class LaneScaler {
  private:
   void OnRest(Duration rest);
   struct Window {
-    double rate = 0;    // bytes per second
-    double resent = 0;  // of what arrived
-    bool held = false;  // now and then
+    double rate = 0;          // bytes per second
+    double resent = 0;        // of what arrived
+    bool held = false;        // now and then
+    bool long_queue = false;  // at its end
   };
-  void Judge(const Window& window, const PathSample& totals, std::size_t up, TimePoint now);
+  void Judge(const Window& window, std::size_t up, TimePoint now);
   void EndTrial(const Window& window, TimePoint now);
   void Try(std::size_t lanes, std::size_t up);
 
@@ -71,7 +71,6 @@ class LaneScaler {
   std::size_t used_ = kFirst;
   std::size_t most_used_ = kFirst;  // since the last long rest
   BusyWindow window_;
-  PathSample last_;
   std::optional<TimePoint> backlogged_;  // last time
   Window before_;                        // the last; in a trial, the last before it
   int settling_ = 0;                     // windows of the trial yet to be skipped

@@ -15,17 +15,16 @@ constexpr Duration kIdle = std::chrono::seconds(4);
 constexpr Duration kFresh = std::chrono::seconds(2);
 constexpr Backoff::Bounds kResetPause{.min = std::chrono::seconds(1), .max = std::chrono::seconds(30)};
 
+// Round trips vary so many times their variation by jitter alone.
+constexpr int kVariations = 3;
+
 constexpr double kNewest = 0.2;  // weight of the newest sample in the EWMA
 constexpr Duration kWatchMin = std::chrono::seconds(1);
 constexpr Duration kGap = std::chrono::milliseconds(250);
 constexpr double kStalledShare = 1.0 / 16;
 constexpr double kNextToNothing = 1.0 / 256;  // of the best
 
-double Moved(const LaneTraffic& before, const LaneTraffic& now) {
-  return now.delivered_bytes > before.delivered_bytes
-             ? static_cast<double>(now.delivered_bytes - before.delivered_bytes)
-             : 0;
-}
+double Grown(std::uint64_t before, std::uint64_t now) { return now > before ? static_cast<double>(now - before) : 0; }
 
 // On a short round trip a few packets are fast enough.
 bool IsUnhealthy(const LaneTraffic& lane) {
@@ -34,6 +33,15 @@ bool IsUnhealthy(const LaneTraffic& lane) {
 }
 
 }  // namespace
+
+Duration LaneLook::round_trip() const {
+  Duration shortest{};
+  for (std::size_t i = 0; i < size(); ++i) {
+    const Duration of_lane = states_[i].up ? traffic_[i].round_trip : Duration();
+    if (of_lane != Duration() && (shortest == Duration() || of_lane < shortest)) shortest = of_lane;
+  }
+  return shortest;
+}
 
 void LaneSet::Fit(std::size_t lanes) {
   if (lanes == lanes_.size()) return;
@@ -45,6 +53,8 @@ void LaneSet::Fit(std::size_t lanes) {
 void LaneSet::OnOpened(std::size_t lane, std::size_t lanes) {
   Fit(lanes);
   lanes_[lane].tail = {};
+  lanes_[lane].last = {};
+  lanes_[lane].window.Break();
 }
 
 void LaneSet::OnClosed(std::size_t lane) {
@@ -55,33 +65,54 @@ void LaneSet::OnAllClosed() {
   for (Lane& lane : lanes_) lane.tail = {};
 }
 
-std::uint64_t LaneSet::TakeResent(const PathSample& totals) {
-  const std::uint64_t delivered_before = std::exchange(loss_.delivered, totals.delivered_bytes);
-  const std::uint64_t resent_before = std::exchange(loss_.resent, totals.resent_bytes);
-  const std::uint64_t resent = totals.resent_bytes > resent_before ? totals.resent_bytes - resent_before : 0;
-  if (totals.delivered_bytes < delivered_before || totals.resent_bytes < resent_before) return resent;
-  loss_.recent += static_cast<double>(totals.delivered_bytes - delivered_before);
-  loss_.recent_resent += static_cast<double>(resent);
-  if (loss_.recent < kLossWindowBytes) return resent;
-  loss_.is_high = loss_.recent_resent > kLossyShare * loss_.recent;
-  loss_.recent = loss_.recent_resent = 0;
-  return resent;
+Traffic LaneSet::TakeTraffic(const LaneLook& look) {
+  Fit(look.size());
+  Traffic all;
+  std::int64_t sending = 0;
+  for (std::size_t i = 0; i < look.size(); ++i) {
+    Lane& lane = lanes_[i];
+    const LaneTraffic& now = look.traffic(i);
+    const LaneTraffic before = std::exchange(lane.last, now);
+    lane.tick = {.delivered = Grown(before.delivered_bytes, now.delivered_bytes),
+                 .resent = Grown(before.resent_bytes, now.resent_bytes),
+                 .receiver_limited = std::max(Duration(), now.receiver_limited - before.receiver_limited)};
+    all.delivered += lane.tick.delivered;
+    all.resent += lane.tick.resent;
+    all.receiver_limited += lane.tick.receiver_limited;
+    if (!look.state(i).up || !now.sending) continue;
+    ++sending;
+    all.queueing += now.queueing;
+    all.standing += std::max(Duration(), now.queueing - kVariations * now.variation);
+  }
+  if (sending > 0) {
+    all.queueing /= sending;
+    all.standing /= sending;
+  }
+  return all;
 }
 
-LaneSet::Remedies LaneSet::Judge(const LaneLook& look, const PathSample& totals, const Demand& demand, TimePoint now) {
-  Fit(look.size());
+void LaneSet::NoteLosses(const Traffic& tick) {
+  loss_.delivered += tick.delivered;
+  loss_.resent += tick.resent;
+  if (loss_.delivered < kLossWindowBytes) return;
+  loss_.is_high = loss_.resent > kLossyShare * loss_.delivered;
+  loss_.delivered = loss_.resent = 0;
+}
+
+LaneSet::Remedies LaneSet::Judge(const LaneLook& look, const Traffic& tick, const Demand& demand, TimePoint now) {
   Remedies out;
-  out.resent_bytes = TakeResent(totals);
+  NoteLosses(tick);
   if (const auto lane = FindUnhealthy(look, now)) {
     out.replace.push_back({*lane, "congestion control holds it back, a fresh one will be faster"});
   }
   out.renew = FindSlow(look, demand.pace, now);
-  if (const auto lane = demand.busy ? FindStalled(look, now) : std::nullopt) {
+  if (const auto lane = demand.busy ? FindStalled(look, tick, now) : std::nullopt) {
     out.replace.push_back({*lane, "it moved next to nothing for a second"});
   }
   Demand of_large = demand;
   of_large.backlogged |= look.AreAllUsedLarge([&](std::size_t i) { return look.traffic(i).unsent; });
-  scaler_.Add(totals, of_large, look.Count([&](std::size_t i) { return look.IsLarge(i); }), now);
+  const std::size_t up = look.Count([&](std::size_t i) { return look.IsLarge(i); });
+  scaler_.Add(tick, look.round_trip(), of_large, up, now);
   return out;
 }
 
@@ -150,32 +181,23 @@ std::vector<std::size_t> LaneSet::AfterRest(double pace, TimePoint now) {
 
 // ---- stalls
 
-void LaneSet::UpdateShares(const LaneLook& look) {
-  double total = 0;
-  for (std::size_t i = 0; i < look.size(); ++i) total += Moved(lanes_[i].last, look.traffic(i));
-  if (total <= 0) return;
+void LaneSet::UpdateShares(const Traffic& tick) {
+  if (tick.delivered <= 0) return;
   const bool first = std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.share == 0; });
-  for (std::size_t i = 0; i < look.size(); ++i) {
-    Lane& lane = lanes_[i];
-    lane.share += (first ? 1 : kNewest) * (Moved(lane.last, look.traffic(i)) / total - lane.share);
-  }
+  for (Lane& lane : lanes_) lane.share += (first ? 1 : kNewest) * (lane.tick.delivered / tick.delivered - lane.share);
 }
 
-std::optional<std::size_t> LaneSet::FindStalled(const LaneLook& look, TimePoint now) {
-  if (watched_at_) UpdateShares(look);
+std::optional<std::size_t> LaneSet::FindStalled(const LaneLook& look, const Traffic& tick, TimePoint now) {
+  if (watched_at_) UpdateShares(tick);
   const bool gap = !watched_at_ || now - *watched_at_ > kGap;  // they may have been idle meanwhile
   watched_at_ = now;
   const std::size_t busy = look.Count([&](std::size_t i) { return look.IsBusy(i); });
   std::optional<std::size_t> stalled;
   for (std::size_t i = 0; i < look.size(); ++i) {
     Lane& lane = lanes_[i];
-    const LaneTraffic& traffic = look.traffic(i);
-    const LaneTraffic last = std::exchange(lane.last, traffic);
-    if (gap || !look.IsBusy(i) || traffic.delivered_bytes < last.delivered_bytes) lane.window.Break();
+    if (gap || !look.IsBusy(i)) lane.window.Break();
     if (!look.IsBusy(i)) continue;
-    const auto totals = lane.window.Extend(
-        now, {.delivered = Moved(last, traffic), .receiver_limited = traffic.receiver_limited - last.receiver_limited},
-        std::max(kWatchMin, 10 * traffic.round_trip));
+    const auto totals = lane.window.Extend(now, lane.tick, std::max(kWatchMin, 10 * look.traffic(i).round_trip));
     if (!totals) continue;
     lane.window.Break();
     const double rate = totals->PerSecond(totals->sum.delivered);

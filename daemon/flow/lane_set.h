@@ -37,8 +37,7 @@
 #include <vector>
 
 #include "daemon/flow/lane_scaler.h"
-#include "daemon/flow/path_estimator.h"
-#include "daemon/flow/rate_window.h"
+#include "daemon/flow/traffic.h"
 #include "proto/clock.h"
 #include "proto/lane_roles.h"
 #include "proto/lane_traffic.h"
@@ -85,6 +84,8 @@ class LaneLook {
     for (std::size_t i = 0; i < size(); ++i) count += is_such(i) ? 1 : 0;
     return count;
   }
+  // The shortest of any lane that is up; 0: not known.
+  Duration round_trip() const;
   // Returns whether there are large lanes in use, and all of them are such.
   template <typename IsSuch>
   bool AreAllUsedLarge(const IsSuch& is_such) const {
@@ -184,12 +185,12 @@ class LaneSet {
   struct Remedies {
     std::vector<std::size_t> renew;  // these reset their congestion control
     std::vector<Replacement> replace;
-    std::uint64_t resent_bytes = 0;  // by TCP since the last call
   };
   using Demand = LaneScaler::Demand;
-  // To be called every tick while the pair is busy. `totals`: the sums over the lanes (SampleOf); where they fall,
-  // lanes were replaced.
-  Remedies Judge(const LaneLook& look, const PathSample& totals, const Demand& demand, TimePoint now);
+  // Returns what all lanes together have moved since the last look: an opened lane's counters start at zero.
+  Traffic TakeTraffic(const LaneLook& look);
+  // To be called every tick while the pair is busy. `tick`: what TakeTraffic returned for this look.
+  Remedies Judge(const LaneLook& look, const Traffic& tick, const Demand& demand, TimePoint now);
   // Returns the lanes that are to be reset when the pair sends again after a rest.
   std::vector<std::size_t> AfterRest(double pace, TimePoint now);
 
@@ -207,7 +208,8 @@ class LaneSet {
  private:
   struct Lane {
     TailProbe tail;
-    LaneTraffic last;  // while the pair has traffic
+    LaneTraffic last;  // at the last look; zero since it was opened
+    Traffic tick;      // up to that look
     BusyWindow window;
     double share = 0;                   // of the pair's traffic, smoothed
     std::optional<TimePoint> reset_at;  // or since when it is watched
@@ -216,12 +218,12 @@ class LaneSet {
   };
 
   void Fit(std::size_t lanes);
-  std::uint64_t TakeResent(const PathSample& totals);
+  void NoteLosses(const Traffic& tick);
   std::optional<std::size_t> FindUnhealthy(const LaneLook& look, TimePoint now);
   std::vector<std::size_t> FindSlow(const LaneLook& look, double pace, TimePoint now);
   void TakeTurn(const LaneLook& look, TimePoint now, std::vector<std::size_t>& out);
-  std::optional<std::size_t> FindStalled(const LaneLook& look, TimePoint now);
-  void UpdateShares(const LaneLook& look);
+  std::optional<std::size_t> FindStalled(const LaneLook& look, const Traffic& tick, TimePoint now);
+  void UpdateShares(const Traffic& tick);
 
   std::vector<Lane> lanes_;
   LaneScaler scaler_;
@@ -233,8 +235,7 @@ class LaneSet {
   std::size_t next_large_ = 0;
   // Whether recent traffic was resent so often that a segment is likely to wait for a lost one.
   struct {
-    std::uint64_t delivered = 0, resent = 0;  // at the last look
-    double recent = 0, recent_resent = 0;
+    double delivered = 0, resent = 0;  // bytes, lately
     bool is_high = false;
   } loss_;
 };

@@ -14,35 +14,13 @@ constexpr double kBurst = 1.5;
 
 constexpr Duration kRest = std::chrono::seconds(1);
 
-// Round trips vary so many times their variation by jitter alone.
-constexpr int kVariations = 3;
+// Returns whether the receive window limited the lanes for over a quarter of the tick.
+bool IsReceiverLimited(const LaneLook& look, const Traffic& tick, Duration lasted) {
+  const std::size_t up = look.Count([&](std::size_t i) { return look.state(i).up; });
+  return 4 * tick.receiver_limited > lasted * static_cast<std::int64_t>(up);
+}
 
 }  // namespace
-
-PathSample SampleOf(PeerId other, std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic) {
-  PathSample sample;
-  sample.other = other;
-  std::int64_t sending = 0;
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
-    if (!lanes[i].up) continue;
-    ++sample.lanes;
-    sample.delivered_bytes += traffic[i].delivered_bytes;
-    sample.resent_bytes += traffic[i].resent_bytes;
-    sample.receiver_limited += traffic[i].receiver_limited;
-    if (traffic[i].sending) {
-      ++sending;
-      sample.queueing += traffic[i].queueing;
-      sample.standing += std::max(Duration(), traffic[i].queueing - kVariations * traffic[i].variation);
-    }
-    const bool shorter = sample.round_trip == Duration() || traffic[i].round_trip < sample.round_trip;
-    if (traffic[i].round_trip != Duration() && shorter) sample.round_trip = traffic[i].round_trip;
-  }
-  if (sending > 0) {
-    sample.queueing /= sending;
-    sample.standing /= sending;
-  }
-  return sample;
-}
 
 // ---- pacing
 
@@ -55,7 +33,7 @@ Duration Pacer::Wait(TimePoint now) {
 }
 
 void Pacer::OnSent(std::size_t bytes, bool bypasses, TimePoint now) {
-  sent_bytes_ += bytes;
+  sent_ += static_cast<double>(bytes);
   bucket_.OnSent(static_cast<double>(bytes));
   host_->OnSent(path_, static_cast<double>(bytes), bypasses, now);
   if (bytes > kSmallLanePayloadBytes + kSegmentHeaderBytes) host_->OnLargeSegment(path_.self, now);
@@ -93,7 +71,10 @@ std::vector<std::size_t> PairFlow::TakeRestarts(TimePoint now) {
 
 bool PairFlow::Look(std::span<const LaneState> lanes, TimePoint now) {
   if (within_host_) return false;
-  tick_ = {.was_backlogged = std::exchange(backlogged_, false), .held = pacer_.TakeHeld(now), .may_be_busy = false};
+  tick_ = {.was_backlogged = std::exchange(backlogged_, false),
+           .held = pacer_.TakeHeld(now),
+           .may_be_busy = false,
+           .sampled_at = std::exchange(sampled_at_, std::nullopt)};
   tick_.may_be_busy = tick_.was_backlogged || tick_.held.any() ||
                       std::any_of(lanes.begin(), lanes.end(), [](const auto& lane) { return lane.up && !lane.idle; });
   return std::exchange(carried_, false) || tick_.may_be_busy;
@@ -102,22 +83,32 @@ bool PairFlow::Look(std::span<const LaneState> lanes, TimePoint now) {
 PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic, bool waits,
                                   TimePoint now) {
   const LaneLook look(lanes, traffic, large_lanes(lanes.size()));
-  PathSample sample = SampleOf(other_, lanes, traffic);
+  Traffic tick = lanes_.TakeTraffic(look);
+  tick.given = pacer_.TakeSent();
+  pacer_.OnResent(tick.resent);
   const bool busy = tick_.may_be_busy || look.Count([&](std::size_t i) { return look.IsBusy(i); }) > 0;
   carried_ = std::any_of(traffic.begin(), traffic.end(), [](const LaneTraffic& lane) { return lane.in_use; });
   const bool held = tick_.held.any();
   backlogged_ = waits && (held || look.AreAllUsedLarge([&](std::size_t i) { return look.IsWriting(i); }));
   const LaneSet::Demand demand{.pace = pacer_.limit(), .busy = busy, .held = held, .backlogged = backlogged_};
-  Verdict out{lanes_.Judge(look, sample, demand, now), {}};
-  pacer_.OnResent(static_cast<double>(out.resent_bytes));
-  if (!busy) return out;
-  sample.given_bytes = pacer_.sent_bytes();
-  sample.backlogged = backlogged_;
-  sample.unsent = look.Count([&](std::size_t i) { return look.IsLarge(i) && traffic[i].unsent; }) > 0;
-  sample.held = tick_.held.by_path;
-  sample.held_by_uplink = tick_.held.by_uplink;
-  sample.lanes_are_enough = lanes_.is_enough();
-  if (tick_.was_backlogged || backlogged_ || sample.unsent) out.sample = sample;
+  Verdict out{lanes_.Judge(look, tick, demand, now), {}};
+  const bool unsent = look.Count([&](std::size_t i) { return look.IsLarge(i) && traffic[i].unsent; }) > 0;
+  if (!busy || !(tick_.was_backlogged || backlogged_ || unsent)) return out;
+  sampled_at_ = now;
+  out.sample = {.other = other_,
+                .traffic = {},
+                .backlogged = backlogged_,
+                .unsent = unsent,
+                .held_by_uplink = tick_.held.by_uplink,
+                .lanes_are_enough = lanes_.is_enough(),
+                .round_trip = look.round_trip()};
+  if (tick_.sampled_at) {  // else it was longer than a tick
+    out.sample->traffic = tick;
+    out.sample->receiver_limited = IsReceiverLimited(look, tick, now - *tick_.sampled_at);
+  }
+  out.sample->traffic.queueing = tick.queueing;
+  out.sample->traffic.standing = tick.standing;
+  out.sample->traffic.held = tick_.held.by_path;
   return out;
 }
 

@@ -21,17 +21,14 @@
 
 #include "daemon/flow/host_flow.h"
 #include "daemon/flow/lane_set.h"
-#include "daemon/flow/path_estimator.h"
-#include "daemon/flow/token_bucket.h"
+#include "daemon/flow/pacing.h"
+#include "daemon/flow/traffic.h"
 #include "proto/clock.h"
 #include "proto/lane_roles.h"
 #include "proto/lane_traffic.h"
 #include "proto/segment_header.h"
 
 namespace ringway::flow {
-
-// Returns the sum over all lanes of a pair, at one moment.
-PathSample SampleOf(PeerId other, std::span<const LaneState> lanes, std::span<const LaneTraffic> traffic);
 
 // What a pair may send, and when: by the rate of its path, and by that of the uplink, which the pairs of a host share.
 // Small-lane traffic waits for neither but is charged to both; so are TCP's retransmissions.
@@ -45,7 +42,8 @@ class Pacer {
   // `bypasses`: it was given to a small lane.
   void OnSent(std::size_t bytes, bool bypasses, TimePoint now);
   void OnResent(double bytes);
-  std::uint64_t sent_bytes() const { return sent_bytes_; }
+  // Returns the bytes that were sent since the last call.
+  double TakeSent() { return std::exchange(sent_, 0); }
   // Which rate segments waited for over half of the time since the last call.
   struct Held {
     bool by_path = false;
@@ -69,7 +67,7 @@ class Pacer {
   TokenBucket bucket_;
   WaitMeter held_;  // by bucket_
   WaitMeter held_by_uplink_;
-  std::uint64_t sent_bytes_ = 0;
+  double sent_ = 0;  // bytes
 };
 
 class PairFlow {
@@ -118,13 +116,15 @@ class PairFlow {
   Pacer pacer_;
   TimePoint large_lane_at_{};  // when a large lane was last given a segment
   bool resumed_after_rest_ = false;
-  bool backlogged_ = false;  // at the last tick
-  bool carried_ = false;     // anything since then
+  bool backlogged_ = false;              // at the last tick
+  bool carried_ = false;                 // anything since then
+  std::optional<TimePoint> sampled_at_;  // nothing: not at this tick
   struct {
     bool was_backlogged = false;
     Pacer::Held held;
     bool may_be_busy = false;
-  } tick_;  // from Look to Judge
+    std::optional<TimePoint> sampled_at;  // the tick before
+  } tick_;                                // from Look to Judge
 };
 
 template <typename Lanes, typename Give>

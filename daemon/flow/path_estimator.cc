@@ -1,21 +1,21 @@
 #include "daemon/flow/path_estimator.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ringway::flow {
 namespace {
 
+// Rates, or round trips, within this ratio count as equal.
+constexpr double kSameRateRatio = 1.25;
+constexpr double kGrowth = 1.1;
+constexpr Duration kShortest = std::chrono::milliseconds(20);
 constexpr Duration kRateWindowMin = std::chrono::milliseconds(150);
 constexpr double kInertia = 8;
 constexpr Duration kRecent = std::chrono::minutes(5);
 constexpr Duration kReportPause = std::chrono::seconds(1);
 
 Duration WindowOf(Duration round_trip) { return std::max<Duration>(kRateWindowMin, round_trip * 3 / 2); }
-
-// The lanes were limited by the receive window for over a quarter of the time.
-bool ReceiverWasLimit(const PathSample& before, const PathSample& now, Duration between) {
-  return 4 * (now.receiver_limited - before.receiver_limited) > between * static_cast<std::int64_t>(now.lanes);
-}
 
 // Differs by over a quarter and over a millisecond: less may be a queue in a host.
 bool IsAnotherRoute(Duration reported, Duration now) {
@@ -24,6 +24,30 @@ bool IsAnotherRoute(Duration reported, Duration now) {
 }
 
 }  // namespace
+
+// ---------------------------------------------------------------------------------------------- windows
+
+std::optional<RateWindow::Measurement> RateWindow::Extend(TimePoint now, double bytes, Duration length) {
+  const auto totals = window_.Extend(now, {.delivered = bytes}, length);
+  if (!totals) return std::nullopt;
+  const double rate = totals->PerSecond(totals->sum.delivered);
+  const std::optional<double> before = std::exchange(before_, rate);
+  if (rate > kGrowth * best_) {
+    best_ = rate;
+    flat_ = 0;
+  } else {
+    ++flat_;
+  }
+  if (!before || rate > *before * kSameRateRatio) return Measurement{.bytes_per_second = rate};
+  return Measurement{
+      .bytes_per_second = (*before + rate) / 2, .settled = true, .steady = rate * kSameRateRatio >= *before};
+}
+
+double RateWindow::Break(TimePoint now, double bytes) {
+  const auto totals = running() ? window_.Extend(now, {.delivered = bytes}, kShortest) : std::nullopt;
+  *this = {};
+  return totals ? totals->PerSecond(totals->sum.delivered) : 0;
+}
 
 // ---------------------------------------------------------------------------------------------- estimates
 
@@ -62,60 +86,46 @@ Duration RecentShortest::value() const { return before_ == Duration() ? now_ : s
 
 void PathEstimator::Add(std::span<const PathSample> samples, TimePoint now) {
   std::set<PeerId> backlogged;
+  double moved = 0;
   for (const PathSample& sample : samples) {
-    if (TakeIn(paths_[sample.other], sample, now)) backlogged.insert(sample.other);
+    Path& path = paths_[sample.other];
+    path.round_trip.Add(sample.round_trip, now);
+    if (sample.backlogged && !sample.receiver_limited) backlogged.insert(sample.other);
+    moved += sample.traffic.delivered;
   }
   for (const PathSample& sample : samples) {
     Path& path = paths_.at(sample.other);
     if (backlogged.contains(sample.other)) {
-      MeasurePath(path, backlogged.size() == 1 && !sample.held_by_uplink, now);
-    } else if (const auto last = path.window.Break(now, path.last.delivered_bytes)) {
-      path.at_least = std::max(path.at_least, last->bytes_per_second);
+      MeasurePath(path, sample, backlogged.size() == 1 && !sample.held_by_uplink, now);
+    } else {
+      path.at_least = std::max(path.at_least, path.window.Break(now, sample.traffic.delivered));
     }
   }
-  MeasureUplink(backlogged, now);
+  MeasureUplink(backlogged, moved, now);
 }
 
-bool PathEstimator::TakeIn(Path& path, const PathSample& sample, TimePoint now) {
-  const bool same_lanes =
-      sample.delivered_bytes >= path.last.delivered_bytes && sample.receiver_limited >= path.last.receiver_limited;
-  const bool limit = sample.backlogged && !(same_lanes && ReceiverWasLimit(path.last, sample, now - path.last_at));
-  if (same_lanes) {
-    moved_bytes_ += sample.delivered_bytes - path.last.delivered_bytes;
-  } else {
-    (void)path.window.Break(now, 0);
-  }
-  path.round_trip.Add(sample.round_trip, now);
-  path.last = sample;
-  path.last_at = now;
-  return limit;
-}
-
-void PathEstimator::MeasurePath(Path& path, bool alone, TimePoint now) {
-  if (!path.window.running()) {
-    path.window.Begin(now, path.last.delivered_bytes);
-    path.alone = alone;
+void PathEstimator::MeasurePath(Path& path, const PathSample& sample, bool alone, TimePoint now) {
+  const bool was_alone = std::exchange(path.alone, alone) || !path.window.running();
+  const auto measured = path.window.Extend(now, sample.traffic.delivered, WindowOf(path.round_trip.value()));
+  if (!measured) {
+    path.alone = was_alone && alone;
     return;
   }
-  path.alone = path.alone && alone;
-  const auto measured = path.window.Extend(now, path.last.delivered_bytes, WindowOf(path.round_trip.value()));
-  if (!measured) return;
   const double rate = measured->bytes_per_second;
   uplink_.Raise(rate);
   path.estimate.Raise(rate);
-  if (path.alone && (path.estimate.rate != 0 ? measured->settled : measured->steady)) {
+  if (was_alone && alone && (path.estimate.rate != 0 ? measured->settled : measured->steady)) {
     path.estimate.Settle(rate);
   } else {
     path.at_least = std::max(path.at_least, rate);
   }
-  path.alone = alone;
 }
 
-void PathEstimator::MeasureUplink(const std::set<PeerId>& backlogged, TimePoint now) {
+void PathEstimator::MeasureUplink(const std::set<PeerId>& backlogged, double moved, TimePoint now) {
   if (backlogged.size() < 2 || backlogged != sharers_) {
     sharers_ = backlogged;
-    (void)uplink_window_.Break(now, moved_bytes_);
-    if (backlogged.size() >= 2) uplink_window_.Begin(now, moved_bytes_);
+    uplink_window_ = {};
+    if (backlogged.size() >= 2) (void)uplink_window_.Extend(now, moved, {});
     return;
   }
   Duration longest{};
@@ -127,7 +137,7 @@ void PathEstimator::MeasureUplink(const std::set<PeerId>& backlogged, TimePoint 
     paths_carry += path.estimate.rate;
     all_known = all_known && path.estimate.rate != 0;
   }
-  const auto measured = uplink_window_.Extend(now, moved_bytes_, WindowOf(longest));
+  const auto measured = uplink_window_.Extend(now, moved, WindowOf(longest));
   if (!measured) return;
   uplink_at_least_ = std::max(uplink_at_least_, measured->bytes_per_second);
   if (!measured->settled || !all_known) return;

@@ -1,11 +1,11 @@
-// Estimates the bandwidth of a peer's paths and of its uplink, from samples of its lanes. Pure: samples and the time go
-// in.
+// Estimates the bandwidth of a peer's paths and of its uplink for the planner, from samples of its lanes. Pure: samples
+// and the time go in.
 //
 // A path is measured only while it is the bottleneck: the pair is backlogged (more is queued than its lanes or its rate
 // limit take), and not receiver-limited. A path's own rate limit is close to its bandwidth; a pair limited by the
 // uplink's shows a lower bound. A ring waits for its slowest link, so its other links are mostly idle and show nothing;
-// nor does a trainer that sends little. The lanes of a pair count as one flow: their bytes are added up in the same
-// window (rate_window.h) of at least 150 ms and 1.5 round trips.
+// nor does a trainer that sends little. The lanes of a pair count as one flow, in windows of at least 150 ms and 1.5
+// round trips.
 //
 //   one pair is backlogged     its settled rate is the path's; the first has to be steady, too
 //   several are                each rate is a lower bound of its path's; if their sum is well below that of the paths'
@@ -29,28 +29,41 @@
 #include <span>
 #include <vector>
 
-#include "daemon/flow/rate_window.h"
+#include "daemon/flow/traffic.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
 
 namespace ringway::flow {
 
-// All lanes of a pair at one moment.
-struct PathSample {
-  PeerId other;
-  bool backlogged = false;            // more is queued than the lanes take or the rate limits allow
-  bool unsent = false;                // the lanes took all, and congestion control still holds some of it back
-  bool held = false;                  // pace-limited by the path's rate limit
-  bool held_by_uplink = false;        // pace-limited by the host's uplink
-  bool lanes_are_enough = false;      // more lanes would carry no more, as far as is known
-  std::uint64_t given_bytes = 0;      // to the lanes so far
-  std::uint64_t delivered_bytes = 0;  // acknowledged; falls when lanes are replaced
-  Duration receiver_limited{};        // time limited by the receive window; summed over lanes, monotonic
-  std::uint32_t lanes = 0;
-  std::uint64_t resent_bytes = 0;
-  Duration round_trip{};  // minimum; 0: not known
-  Duration queueing{};    // queueing delay: mean over the lanes that send
-  Duration standing{};    // the part of it that jitter does not explain
+// Rate of a pair, or of several together. A rate is settled if it is at most a quarter above the previous window's;
+// before that a congestion window may still be growing. A settled rate is the mean of both windows, which halves the
+// error of one that was compressed or filled a queue. It is steady if it is also at most a quarter below: after a burst
+// of losses lanes stall for a while and are slower than the path.
+class RateWindow {
+ public:
+  struct Measurement {
+    double bytes_per_second = 0;
+    bool settled = false;  // else a lower bound
+    bool steady = false;   // settled, and not falling
+  };
+
+  bool running() const { return window_.running(); }
+  // `bytes`: of the tick that ends now; that of the first call after a Break does not count. Returns a measurement once
+  // the window has lasted for `length`.
+  std::optional<Measurement> Extend(TimePoint now, double bytes, Duration length);
+  // The pair is no longer the bottleneck. Returns the rate of the unfinished window, a lower bound, if it lasted for at
+  // least 20 ms; else 0.
+  double Break(TimePoint now, double bytes);
+  // Windows since the first without one that was over a tenth faster than all before it.
+  int flat() const { return flat_; }
+  // The fastest of them, in bytes per second, but for growth of less than a tenth; 0: none.
+  double best() const { return best_; }
+
+ private:
+  BusyWindow window_;
+  std::optional<double> before_;  // rate of the window before
+  double best_ = 0;
+  int flat_ = 0;
 };
 
 // Bytes per second; never 0.
@@ -118,16 +131,12 @@ class PathEstimator {
     double at_least = 0;  // while there is no estimate
     RateWindow window;
     bool alone = true;  // no other pair was backlogged since the window began
-    PathSample last;
-    TimePoint last_at{};
     RecentShortest round_trip;
     Duration reported_round_trip{};
   };
 
-  // Returns whether the path was the bottleneck since the last sample.
-  bool TakeIn(Path& path, const PathSample& sample, TimePoint now);
-  void MeasurePath(Path& path, bool alone, TimePoint now);
-  void MeasureUplink(const std::set<PeerId>& backlogged, TimePoint now);
+  void MeasurePath(Path& path, const PathSample& sample, bool alone, TimePoint now);
+  void MeasureUplink(const std::set<PeerId>& backlogged, double moved, TimePoint now);
   // Returns the highest estimate of the other paths; 0: none.
   double BestBeside(PeerId other) const;
 
@@ -135,8 +144,7 @@ class PathEstimator {
   Estimate uplink_;
   double uplink_at_least_ = 0;  // rate of several together
   RateWindow uplink_window_;
-  std::set<PeerId> sharers_;       // those backlogged in the uplink's window
-  std::uint64_t moved_bytes_ = 0;  // by all pairs
+  std::set<PeerId> sharers_;  // those backlogged in the uplink's window
 };
 
 }  // namespace ringway::flow

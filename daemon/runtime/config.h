@@ -9,7 +9,7 @@
 #include <string>
 
 #include "daemon/flow/rate_limit.h"
-#include "daemon/flow/uplink_share.h"
+#include "daemon/flow/pacing.h"
 #include "daemon/local/local_server.h"
 #include "proto/permits.h"
 #include "proto/result.h"

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "daemon/flow/host_flow.h"
-#include "daemon/flow/probe_book.h"
+#include "daemon/flow/prober.h"
 #include "daemon/local/trainer_session.h"
 #include "daemon/local/user_shares.h"
 #include "daemon/net/lane_threads.h"

@@ -131,10 +131,13 @@ void PairTransport::Keep() {
 }
 
 PairStatus PairTransport::status() {
+  const std::vector<LaneState> states = States();
   const std::vector<LaneTraffic> traffic = Traffic();
-  const flow::PathSample path = flow::SampleOf(other_, States(), traffic);
-  PairStatus status{.other = other_, .lanes_up = path.lanes, .round_trip = path.round_trip};
-  flow::ForEachUsed(*this, flow_.large_lanes(lanes_.size()), [&](std::size_t) { ++status.lanes_used; });
+  const std::size_t large = flow_.large_lanes(lanes_.size());
+  PairStatus status{.other = other_,
+                    .lanes_up = static_cast<std::uint32_t>(lanes_up()),
+                    .round_trip = flow::LaneLook(states, traffic, large).round_trip()};
+  flow::ForEachUsed(*this, large, [&](std::size_t) { ++status.lanes_used; });
   status.rate_limit = flow_.pacer().limit();
   for (const LaneTraffic& lane : traffic) status.retransmits += lane.retransmits;
   return status;

@@ -20,7 +20,7 @@
 
 #include "daemon/agreement/peer.h"
 #include "daemon/flow/host_flow.h"
-#include "daemon/flow/probe_book.h"
+#include "daemon/flow/prober.h"
 #include "daemon/links/dial_tracker.h"
 #include "daemon/local/trainer_session.h"
 #include "daemon/net/control_link.h"

@@ -471,11 +471,13 @@ class BurstsTest : public testing::Test {
  protected:
   // Five seconds of a path that delivers 50 MB/s.
   double LimitAfter(double lost_share, Duration queueing, Duration round_trip = milliseconds(100)) {
-    PathSample sample{.other = PeerId(2), .unsent = true, .lanes = 8, .round_trip = round_trip, .queueing = queueing};
+    const double delivered = 50 * kMega * kTickSeconds;
+    const PathSample sample{.other = PeerId(2),
+                            .traffic = {.delivered = delivered, .resent = delivered * lost_share, .queueing = queueing},
+                            .unsent = true,
+                            .round_trip = round_trip};
     HostFlow host;
     for (TimePoint now{}; now < TimePoint(milliseconds(5000)); now += kTick) {
-      sample.delivered_bytes += static_cast<std::uint64_t>(50 * kMega * kTickSeconds);
-      sample.resent_bytes += static_cast<std::uint64_t>(50 * kMega * kTickSeconds * lost_share);
       host.Add(PeerId(1), sample);
       host.Decide(now);
     }

@@ -27,7 +27,8 @@ class LaneSetWindowTest : public testing::Test {
     std::vector<LaneState> states(6, {.up = true, .every_size = true});
     states[0].every_size = states[1].every_size = false;
     const std::vector<LaneTraffic> traffic = {first, second, kUnhealthy, kUnhealthy, kUnhealthy, kUnhealthy};
-    const auto replace = lanes_.Judge(LaneLook(states, traffic, 4), {}, {.busy = true}, now_).replace;
+    const LaneLook look(states, traffic, 4);
+    const auto replace = lanes_.Judge(look, lanes_.TakeTraffic(look), {.busy = true}, now_).replace;
     EXPECT_LE(replace.size(), 1U);
     return replace.empty() ? std::nullopt : std::optional(replace[0].lane);
   }
@@ -103,7 +104,8 @@ class LaneSetResetTest : public testing::Test {
     traffic.insert(traffic.end(), large.begin(), large.end());
     states.resize(std::max<std::size_t>(states.size(), 9));
     traffic.resize(states.size());
-    return Large(lanes_.Judge(LaneLook(states, traffic, large.size()), {}, {.pace = pace}, now_).renew, large.size());
+    const LaneLook look(states, traffic, large.size());
+    return Large(lanes_.Judge(look, lanes_.TakeTraffic(look), {.pace = pace}, now_).renew, large.size());
   }
   Picked AfterRest(double pace, TimePoint now) { return Large(lanes_.AfterRest(pace, now), large_); }
 
@@ -209,7 +211,8 @@ TEST_F(LaneSetResetTest, LanesThatAreNotInUseAreLeftAlone) {
   std::vector<LaneState> states(12, {.up = true, .every_size = true});
   for (const std::size_t small : {0, 1, 2}) states[small].every_size = false;
   const std::vector<LaneTraffic> traffic(12, {.rate = 1e6});
-  EXPECT_EQ(lanes_.Judge(LaneLook(states, traffic, 2), {}, {.pace = kPace}, now_).renew, (Picked{3, 4}));
+  const LaneLook look(states, traffic, 2);
+  EXPECT_EQ(lanes_.Judge(look, lanes_.TakeTraffic(look), {.pace = kPace}, now_).renew, (Picked{3, 4}));
 }
 
 // ---- lanes that have stalled
@@ -227,7 +230,8 @@ class LaneSetStallTest : public testing::Test {
       for (std::size_t i = 0; i < rates.size(); ++i) {
         traffic_[i].delivered_bytes += static_cast<std::uint64_t>(rates[i] / 10);
       }
-      const auto replace = lanes_.Judge(LaneLook(states, traffic_, 1), {}, {.busy = true}, now_).replace;
+      const LaneLook look(states, traffic_, 1);
+      const auto replace = lanes_.Judge(look, lanes_.TakeTraffic(look), {.busy = true}, now_).replace;
       if (!stalled && !replace.empty()) stalled = replace[0].lane;
     }
     return stalled;
@@ -299,6 +303,60 @@ TEST_F(LaneSetStallTest, LongRoundTripsAreGivenTime) {
   Run(30e6, 30e6, 60);
   EXPECT_EQ(Run(30e6, 0, 30), std::nullopt);
   EXPECT_EQ(Run(30e6, 0, 60), std::optional<std::size_t>(1));
+}
+
+// ---- what they move
+
+class LaneSetTrafficTest : public testing::Test {
+ protected:
+  Traffic Take() { return lanes_.TakeTraffic(LaneLook(states_, traffic_, 2)); }
+
+  LaneSet lanes_;
+  std::vector<LaneState> states_ = std::vector<LaneState>(3, {.up = true, .every_size = true});
+  std::vector<LaneTraffic> traffic_ = std::vector<LaneTraffic>(
+      3, {.delivered_bytes = 1000, .receiver_limited = milliseconds(7), .resent_bytes = 100, .sending = true});
+};
+
+TEST_F(LaneSetTrafficTest, WhatAllLanesMovedSinceTheLastLookIsAddedUp) {
+  EXPECT_EQ(Take().delivered, 3000) << "since they were opened";
+  for (LaneTraffic& lane : traffic_) {
+    lane.delivered_bytes += 50;
+    lane.resent_bytes += 5;
+    lane.receiver_limited += milliseconds(2);
+  }
+  const Traffic tick = Take();
+  EXPECT_EQ(tick.delivered, 150);
+  EXPECT_EQ(tick.resent, 15);
+  EXPECT_EQ(tick.receiver_limited, Duration(milliseconds(6)));
+  EXPECT_EQ(Take().delivered, 0);
+}
+
+TEST_F(LaneSetTrafficTest, AReplacedLaneCountsFromZeroAndTakesNothingFromTheOthers) {
+  (void)Take();
+  lanes_.OnOpened(0, 3);
+  traffic_[0].delivered_bytes = 1010;
+  traffic_[1].delivered_bytes = 10;
+  traffic_[2].delivered_bytes += 50;
+  EXPECT_EQ(Take().delivered, 1060) << "a counter that falls adds nothing";
+  states_[2] = {};
+  traffic_[2] = {};
+  traffic_[0].delivered_bytes += 7;
+  EXPECT_EQ(Take().delivered, 7);
+  states_[2].up = true;
+  lanes_.OnOpened(2, 3);
+  traffic_[2].delivered_bytes = 500;
+  EXPECT_EQ(Take().delivered, 500);
+}
+
+TEST_F(LaneSetTrafficTest, TheQueueIsTheMeanOfTheLanesThatSend) {
+  traffic_[0].sending = false;
+  traffic_[0].queueing = milliseconds(90);
+  traffic_[1].queueing = milliseconds(10);
+  traffic_[1].variation = milliseconds(2);
+  traffic_[2].queueing = milliseconds(30);
+  traffic_[2].variation = milliseconds(20);
+  EXPECT_EQ(Take().queueing, Duration(milliseconds(20)));
+  EXPECT_EQ(Take().standing, Duration(milliseconds(2))) << "four and none: jitter explains the rest";
 }
 
 // ---- tails

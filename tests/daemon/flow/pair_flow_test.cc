@@ -272,13 +272,42 @@ TEST_F(PairFlowTest, IsBackloggedWhileMoreWaitsAndAllLargeLanesInUseAreWriting) 
   const auto sample = Judge(true).sample;
   ASSERT_TRUE(sample);
   EXPECT_TRUE(sample->backlogged);
-  EXPECT_FALSE(sample->held);
-  EXPECT_EQ(sample->lanes, 11U);
+  EXPECT_FALSE(sample->traffic.held);
   EXPECT_EQ(sample->round_trip, kFar);
   const auto last = Judge(false).sample;
   ASSERT_TRUE(last) << "that it is over is said once";
   EXPECT_FALSE(last->backlogged);
   EXPECT_FALSE(Judge(false).sample);
+}
+
+TEST_F(PairFlowTest, SamplesThatFollowOneAnotherSayWhatWasMovedBetweenThem) {
+  Make(11);
+  for (LaneState& lane : lanes.all) lane.idle = false;
+  const auto tick = [&] {
+    now += milliseconds(50);
+    for (LaneTraffic& lane : traffic) {
+      lane.delivered_bytes += 100;
+      lane.receiver_limited += milliseconds(20);
+    }
+    flow.pacer().OnSent(2000, false, now);
+  };
+  (void)Judge(false);
+  tick();
+  const auto first = Judge(true).sample;
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->traffic.delivered, 0) << "it may have been longer than a tick";
+  EXPECT_EQ(first->traffic.given, 0);
+  EXPECT_FALSE(first->receiver_limited);
+  tick();
+  const auto next = Judge(true).sample;
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->traffic.delivered, 1100);
+  EXPECT_EQ(next->traffic.given, 2000);
+  EXPECT_TRUE(next->receiver_limited);
+  tick();
+  (void)flow.Look(lanes.all, now);
+  tick();
+  EXPECT_EQ(Judge(true).sample->traffic.delivered, 0) << "a tick is missing";
 }
 
 TEST_F(PairFlowTest, SmallLanesAloneAreReplacedForTheirWindowWhereThePathIsFar) {

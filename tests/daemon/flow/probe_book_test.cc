@@ -1,6 +1,4 @@
 // The state that the probers of one host share, and which of many hosts they probe.
-#include "daemon/flow/probe_book.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
@@ -8,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "daemon/flow/prober.h"
 #include "tests/daemon/flow/prober_fixture.h"
 
 namespace ringway::flow {

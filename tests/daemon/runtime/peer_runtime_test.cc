@@ -122,14 +122,15 @@ TEST_F(PeerRuntimeTest, OtherEventsGetTheirTurnBetweenTheSlicesOfALargeCopy) {
 // A connection may have an open window: it is never let loose on a path whose rate is known.
 TEST_F(PeerRuntimeTest, ALaneToAKnownHostIsPacedBeforeItsFirstSegment) {
   const flow::PathKey before{.self = PeerId(1), .other = PeerId(9)};
-  flow::PathSample sample{
-      .other = before.other, .unsent = true, .lanes = 8, .round_trip = std::chrono::milliseconds(100)};
-  sample.queueing = std::chrono::milliseconds(80);
+  const flow::PathSample sample{
+      // an eighth is lost
+      .other = before.other,
+      .traffic = {.delivered = 5e6, .resent = 625e3, .queueing = std::chrono::milliseconds(80)},
+      .unsent = true,
+      .round_trip = std::chrono::milliseconds(100)};
   const TimePoint begin = MonotonicNow();
   host_.flow().OnLinked(before, "@far", sample.round_trip, begin);
-  for (int tick = 0; tick < 50; ++tick) {  // what it carries, of which an eighth is lost
-    sample.delivered_bytes += 5'000'000;
-    sample.resent_bytes += 625'000;
+  for (int tick = 0; tick < 50; ++tick) {
     host_.flow().Add(before.self, sample);
     host_.flow().Decide(begin + tick * std::chrono::milliseconds(100));
   }

@@ -1,4 +1,4 @@
-#include "daemon/flow/rate_window.h"
+#include "daemon/flow/traffic.h"
 
 #include <gtest/gtest.h>
 
