@@ -28,13 +28,18 @@ std::int64_t Ms(Duration time) { return time.count() / 1000; }
 
 // Uses what is known here, or was when the view broke: a rank has submitted the operation if it has sent READY or any
 // segment of it, or said so in a heartbeat.
-std::string OperationWatch::WaitsFor(const Operation& op) const {
-  std::string names;
+std::vector<PeerId> OperationWatch::AwaitedBy(const Operation& op) const {
+  std::vector<PeerId> awaited;
   for (const PeerId member : ctx_.view().members) {
     if (member == ctx_.self || op.attempt.ready_peers.contains(member) || op.holders.contains(member)) continue;
-    if (stragglers_.Has(member, op.name)) continue;
-    names += (names.empty() ? "" : ",") + ctx_.NameOf(member);
+    if (!stragglers_.Has(member, op.name)) awaited.push_back(member);
   }
+  return awaited;
+}
+
+std::string OperationWatch::WaitsFor(const Operation& op) const {
+  std::string names;
+  for (const PeerId member : AwaitedBy(op)) names += (names.empty() ? "" : ",") + ctx_.NameOf(member);
   if (!names.empty()) return names;
   return ctx_.views.frozen() ? "a new view" : "data";
 }
@@ -101,14 +106,14 @@ void OperationWatch::Tick() {
   if (ctx_.now < next_look_ && ctx_.now < table_.next_deadline()) return;
   table_.ForgetDeadlines();
   next_look_ = ctx_.now + ctx_.view().plan.heartbeat;
-  waits_.clear();
+  wait_ = {};
   bool said = false;
   std::string overdue;
   for (auto& [name, op] : table_.ops()) {
     if (op.has_outcome()) continue;
     const Duration age = ctx_.now - op.waiting.since;
-    if (waits_.empty() && age > std::min(kShownAge, ctx_.view().plan.detect))
-      waits_ = ToString(name) + " for " + WaitsFor(op);
+    if (wait_.what.empty() && age > std::min(kShownAge, ctx_.view().plan.detect))
+      wait_ = {.what = ToString(name), .age = age, .on = AwaitedBy(op), .reason = WaitsFor(op)};
     if (!said && age > std::max(op.waiting.next_word, ctx_.view().plan.detect)) {
       said = true;  // the oldest speaks for all
       op.waiting.next_word = 2 * age;
@@ -140,8 +145,11 @@ void OperationWatch::LookAtMessages() {
   if (std::exchange(own_, own) != own) own_since_ = ctx_.now;
   for (const auto& [name, message] : messages_.open()) {
     const Duration age = ctx_.now - message.since;
-    if (!waits_.empty() || age <= std::min(kShownAge, ctx_.view().plan.detect)) continue;
-    waits_ = ToString(name) + " for " + (message.awaits_other() ? ctx_.NameOf(message.other()) : "data");
+    if (!wait_.what.empty() || age <= std::min(kShownAge, ctx_.view().plan.detect)) continue;
+    wait_ = {.what = ToString(name), .age = age, .on = {}, .reason = "data"};
+    if (!message.awaits_other()) continue;
+    wait_.on = {message.other()};
+    wait_.reason = ctx_.NameOf(message.other());
   }
 }
 

@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/agreement/context.h"
 #include "daemon/agreement/membership.h"
@@ -47,10 +48,11 @@ class OperationWatch {
   // Returns what the trainer submits next, as reported to the others. An input that has not grown for the detection
   // time counts as not submitted yet.
   ChannelSeqs SubmittedSeqs() const;
-  // The oldest operation or message that has waited for a while, and for whom.
-  const std::string& waits() const { return waits_; }
+  // The oldest operation or message that has waited for a while.
+  const Wait& wait() const { return wait_; }
 
  private:
+  std::vector<PeerId> AwaitedBy(const Operation& op) const;
   std::string WaitsFor(const Operation& op) const;
   Duration StillFor() const;
   void FireIfStuck();
@@ -68,7 +70,7 @@ class OperationWatch {
   Membership& membership_;
   Stragglers stragglers_;
   TimePoint next_look_{};
-  std::string waits_;
+  Wait wait_;
   std::uint64_t own_ = 0;                 // how much the trainer here has submitted
   TimePoint own_since_{};                 // when own_ last grew
   std::map<PeerId, std::uint64_t> hung_;  // whom messages waited for in hung_in_, and how much these had submitted

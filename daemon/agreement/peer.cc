@@ -284,6 +284,7 @@ Peer::Peer(Peer&&) noexcept = default;
 std::vector<Action> Peer::TakeActions() { return impl_->ctx.TakeActions(); }
 const View& Peer::view() const { return impl_->ctx.view(); }
 const PeerCounts& Peer::counts() const { return impl_->ctx.counts; }
+const Wait& Peer::wait() const { return impl_->watch.wait(); }
 std::uint64_t Peer::NextSequence(ChannelId channel) const { return impl_->table.NextSeq(channel); }
 
 PeerStatus Peer::GetStatus() const {
@@ -302,7 +303,7 @@ PeerStatus Peer::GetStatus() const {
   status.ops_open = in.table.pending() + in.messages.open().size();
   status.held_bytes = in.transfer.early_room.bytes() + in.transfer.early_message_room.bytes();
   status.retained_bytes = in.table.retained_bytes();
-  status.waits = in.watch.waits();
+  status.wait = in.watch.wait();
   return status;
 }
 

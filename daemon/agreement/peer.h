@@ -124,6 +124,8 @@ class Peer {
   std::vector<Action> TakeActions();
   PeerStatus GetStatus() const;
   const PeerCounts& counts() const;
+  // What has waited for long; nothing: Wait::what is empty.
+  const Wait& wait() const;
   // Epoch 0 before it is a member.
   const View& view() const;
   // The sequence number that the next submission on this channel gets.

@@ -89,6 +89,15 @@ struct Note {
 using Action = std::variant<ToPeer, ToMaster, Dial, CloseLinks, Complete, Joined, StillPending, StateHeld, NewcomerAsks,
                             Ended, Note>;
 
+// What an operation or a message has waited for since long.
+struct Wait {
+  std::string what;        // its name; empty: nothing waits
+  Duration age{};          // since it was submitted
+  std::vector<PeerId> on;  // whose trainers have not submitted it, as far as is known here
+  std::string reason;      // in words: their names, "data", or "a new view"
+  std::string text() const { return what.empty() ? "" : what + " for " + reason; }
+};
+
 struct PeerStatus : PeerCounts {
   PeerDurations durations;
   std::string group;
@@ -100,7 +109,7 @@ struct PeerStatus : PeerCounts {
   std::vector<std::uint32_t> ring;
   std::vector<std::uint32_t> shares;  // proto/collective/shares.h
   std::uint64_t ops_open = 0;
-  std::string waits;  // the oldest operation that has waited for a second (or the detection time), and for whom
+  Wait wait;                         // of the oldest operation that has waited for a second (or the detection time)
   std::uint64_t held_bytes = 0;      // of frames that came too early
   std::uint64_t retained_bytes = 0;  // of results kept for members that may lack them
 };

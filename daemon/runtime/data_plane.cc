@@ -111,6 +111,8 @@ void DataPlane::TickAll() {
   flow_.Decide(now);
   for (const auto& [self, peer] : peers_) peer->KeepPace();
   counters.set_draining(draining_);
+  counters.set_memory_used(memory_->used());
+  counters.set_memory_max(memory_->bytes_max());
   control_->SetCounters(std::move(counters));
   for (const auto& [uid, lines] : shares_->TakeLineSummaries(now)) LogLeftOut(uid, lines);
   shares_->Age(now);
@@ -126,6 +128,7 @@ void DataPlane::Start() { ArmTick(); }
 void DataPlane::OnMasterUp(const control::HelloReply& reply) {
   master_up_ = true;
   master_refusal_.clear();
+  events_.Add({.at = clock_.Now(), .kind = "master_up", .text = "term=" + std::to_string(reply.term())});
   tick_interval_ = std::clamp<Duration>(std::chrono::milliseconds(reply.heartbeat_ms()) / 2, kTickMin, kTickMax);
   SendRoster();
   for (const auto& [self, peer] : peers_) {
@@ -144,6 +147,7 @@ void DataPlane::SendRoster() {
 }
 
 void DataPlane::OnMasterDown() {
+  if (master_up_) events_.Add({.at = clock_.Now(), .kind = "master_down"});
   master_up_ = false;
   ReportNoMaster();
 }
@@ -394,7 +398,7 @@ void DataPlane::OnSessionOver(const std::shared_ptr<local::TrainerSession>& sess
 
 std::string DataPlane::StatusJson() {
   std::vector<PeerReport> reports;
-  for (const auto& [self, peer] : peers_) reports.push_back({peer->status(), peer->pairs()});
+  for (const auto& [self, peer] : peers_) reports.push_back({peer->status(), peer->pairs(), peer->live()});
   DaemonState state{.master_connected = master_up_,
                     .memory = memory_.get(),
                     .descriptors = options_.descriptors,
@@ -402,7 +406,9 @@ std::string DataPlane::StatusJson() {
                     .kept = control_->kept(),
                     .uplink_limit_mbit = options_.uplink_limit_mbit,
                     .draining = draining_,
-                    .security = tls::FactsOf(options_.security.get(), options_.insecure)};
+                    .security = tls::FactsOf(options_.security.get(), options_.insecure),
+                    .events = &events_,
+                    .now = clock_.Now()};
   for (const auto& [self, peer] : peers_) state.lanes += peer->lanes_open();
   return ToJson(options_.identity, state, reports);
 }
@@ -411,7 +417,7 @@ void DataPlane::Log(const agreement::Note& note, PeerId self, const std::string&
   const auto peer = peers_.find(self);
   const std::string name = peer == peers_.end() ? "" : peer->second->join().name();
   LogLine line{note.event, group, self, name, note.fields, note.severity};
-  if (peer == peers_.end()) return control_->Log(std::move(line));
+  if (peer == peers_.end()) return Write(std::move(line));
   LogOf(peer->second->session()->host_user(), std::move(line));
 }
 
@@ -423,13 +429,24 @@ void DataPlane::LogOf(const HostUser& user, LogLine line) {
     if (!left_out) return;
     if (*left_out > 0) LogLeftOut(user.uid, *left_out);
   }
+  Write(std::move(line));
+}
+
+void DataPlane::Write(LogLine line) {
+  if (line.severity != agreement::Severity::kDebug) {
+    std::string text;
+    for (const LogField& field : line.fields) {
+      (text.empty() ? text : text += ' ').append(field.key).append("=").append(field.value);
+    }
+    events_.Add({.at = clock_.Now(), .kind = line.event, .group = line.group, .who = line.name, .text = text});
+  }
   control_->Log(std::move(line));
 }
 
 void DataPlane::LogLeftOut(std::uint32_t uid, std::uint64_t lines) {
-  control_->Log({.event = "lines_left_out",
-                 .fields = {{"user", std::to_string(uid)}, {"lines", lines}},
-                 .severity = agreement::Severity::kWarning});
+  Write({.event = "lines_left_out",
+         .fields = {{"user", std::to_string(uid)}, {"lines", lines}},
+         .severity = agreement::Severity::kWarning});
 }
 
 // ---- the end
@@ -459,12 +476,12 @@ void DataPlane::EndSessions(TimePoint deadline, const std::string& why) {
 
 void DataPlane::BeginDrain() {
   if (std::exchange(draining_, true)) return;
-  control_->Log({.event = "draining", .fields = {{"peers", peers_.size()}}, .severity = agreement::Severity::kWarning});
+  Write({.event = "draining", .fields = {{"peers", peers_.size()}}, .severity = agreement::Severity::kWarning});
   EndSessions(clock_.Now() + options_.grace, kDrained);
 }
 
 void DataPlane::EndDrain() {
-  if (std::exchange(draining_, false)) control_->Log({.event = "in_service", .fields = {}});
+  if (std::exchange(draining_, false)) Write({.event = "in_service", .fields = {}});
 }
 
 void DataPlane::Stop() {

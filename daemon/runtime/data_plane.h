@@ -29,6 +29,7 @@
 #include "daemon/runtime/descriptors.h"
 #include "daemon/runtime/in_process_dials.h"
 #include "daemon/runtime/peer_runtime.h"
+#include "daemon/runtime/recent_events.h"
 #include "daemon/runtime/status_json.h"
 #include "proto/clock.h"
 #include "proto/log_field.h"
@@ -161,6 +162,8 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
   // A line that a user can cause: left out, and counted, where its share of the log is used up.
   void LogOf(const HostUser& user, LogLine line);
   void LogLeftOut(std::uint32_t uid, std::uint64_t lines);
+  // To the log, and to the events that status shows.
+  void Write(LogLine line);
   void RejoinAsNew(PeerId peer);
   void OnJoinAccepted(const control::JoinAccepted& accepted);
   void OnJoinRefused(const control::JoinRefused& refused);
@@ -193,6 +196,7 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
   std::map<std::uint64_t, Joining> joining_;  // by request id
   std::uint64_t next_request_ = 1;
   std::vector<HeldOffer> held_offers_;
+  RecentEvents events_;
   const std::shared_ptr<std::atomic<std::size_t>> retiring_ = std::make_shared<std::atomic<std::size_t>>(0);  // lanes
   net::Timer tick_;
   TimePoint tick_due_{};

@@ -64,6 +64,7 @@ class PairTransport {
     const auto pumped = flow_.Pump(*this, bytes_left, now, [&](std::size_t i) {
       const std::size_t bytes = give(*lanes_[i]);
       looks_[i].moved = looks_[i].moved || bytes > 0;
+      bytes_sent_ += bytes;
       return bytes;
     });
     for (const std::size_t i : flow_.TakeRestarts(now)) Renew(i);
@@ -89,6 +90,8 @@ class PairTransport {
     return tails.tail_pending();
   }
   PairStatus status();
+  // With headers and resent segments.
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
 
   // ---- for PairFlow::Pump
   std::size_t size() const { return lanes_.size(); }
@@ -121,6 +124,7 @@ class PairTransport {
   std::vector<std::shared_ptr<net::Lane>> lanes_;  // null where one is down
   std::vector<LastLook> looks_;                    // by lane
   std::size_t first_lanes_ = 0;                    // of those
+  std::uint64_t bytes_sent_ = 0;
   flow::PairFlow flow_;
 };
 

@@ -96,6 +96,7 @@ void PeerRuntime::Tick(TimePoint now) {
   peer_.Tick(now);
   Run();
   SamplePaths(now);
+  LookAtRates(now);
 }
 
 void PeerRuntime::ShutDown(TimePoint deadline, const std::string& why) {
@@ -395,6 +396,7 @@ void PeerRuntime::CarryOut(agreement::Complete& action) {
   // A recv takes as long as nobody sends.
   const bool is_timed = action.collective != OpKind::kUpdateView && !IsMessage(action.collective);
   if (action.ok() && is_timed) durations_.Add(took);
+  if (action.ok() && is_timed) live_.OnOperation(took);
   if (shell::Shows(shell::Level::kDebug)) LogOutcome(action);
   const Status why = WhyFor(action.outcome.code, action.text);
   action.outcome.code = why.code();

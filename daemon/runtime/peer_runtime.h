@@ -30,6 +30,7 @@
 #include "daemon/net/lane.h"
 #include "daemon/net/lane_threads.h"
 #include "daemon/net/listener.h"
+#include "daemon/runtime/live_rates.h"
 #include "daemon/runtime/op_times.h"
 #include "daemon/runtime/pair_transport.h"
 #include "proto/clock.h"
@@ -111,6 +112,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   std::vector<PairStatus> pairs();
   // Returns the number of lanes with connections, including those that are being dialled.
   std::size_t lanes_open() const;
+  const LiveRates& live() const { return live_; }
   // Returns the counters that go to the master with the heartbeats.
   control::PeerCounters counters() const;
 
@@ -176,6 +178,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void NameMembers();
   // Samples the pairs that carried anything since the last call: one system call per lane.
   void SamplePaths(TimePoint now);
+  void LookAtRates(TimePoint now);
   // Closes the lane: what it carries goes to the others, and it is opened again.
   void GiveUp(const links::LinkId& lane, const char* why);
 
@@ -188,6 +191,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   agreement::Peer peer_;
   daemon::OpTimes times_;
   DurationCounts durations_;  // of operations that succeeded
+  LiveRates live_;
   std::map<PeerId, PairTransport> pairs_;
   std::vector<std::shared_ptr<net::ControlLink>> to_flush_;
   links::DialTracker dials_;

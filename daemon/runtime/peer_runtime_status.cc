@@ -22,11 +22,26 @@ std::size_t PeerRuntime::lanes_open() const {
   return open;
 }
 
+void PeerRuntime::LookAtRates(TimePoint now) {
+  if (!live_.IsDue(now)) return;
+  LiveRates::Bytes sent;
+  for (const auto& [other, pair] : pairs_) sent[other] = pair.bytes_sent();
+  live_.Look(now, std::move(sent));
+}
+
 control::PeerCounters PeerRuntime::counters() const {
   control::PeerCounters counters;
   counters.set_peer(options_.self.value);
   for (const PeerCountInfo& count : kPeerCounts) counters.add_counts(peer_.counts().*count.member);
   times_.WriteTo(counters);
+  live_.WriteTo(*counters.mutable_live());
+  const agreement::Wait& wait = peer_.wait();
+  if (wait.what.empty()) return counters;
+  control::PeerWait& out = *counters.mutable_live()->mutable_wait();
+  out.set_what(wait.what);
+  out.set_age_ms(static_cast<std::uint32_t>(wait.age.count() / 1000));
+  for (const PeerId on : wait.on) out.add_on(on.value);
+  if (wait.on.empty()) out.set_reason(wait.reason);
   return counters;
 }
 

@@ -28,6 +28,43 @@ std::string NameIn(const agreement::PeerStatus& peer, PeerId other) {
   return "";
 }
 
+// With two decimals.
+double Rounded(double value) { return std::round(value * 100) / 100; }
+double Mbit(std::uint64_t bytes_per_second) { return Rounded(static_cast<double>(bytes_per_second) * 8 / 1e6); }
+
+Json WaitOf(const agreement::PeerStatus& peer) {
+  if (peer.wait.what.empty()) return nullptr;
+  Json on = Json::array();
+  for (const PeerId one : peer.wait.on) on.push_back(NameIn(peer, one));
+  return {{"what", peer.wait.what},
+          {"age_ms", peer.wait.age.count() / 1000},
+          {"on", std::move(on)},
+          {"reason", peer.wait.reason}};
+}
+
+Json LiveOf(const PeerReport& report) {
+  std::uint64_t sent = 0;
+  for (const PairStatus& pair : report.pairs) sent += report.live.bytes_per_second(pair.other);
+  return {{"ops_per_s", Rounded(report.live.operations_per_second())},
+          {"op_ms", Rounded(static_cast<double>(report.live.operation().count()) / 1e3)},
+          {"sent_mbit", Mbit(sent)},
+          {"wait", WaitOf(report.status)}};
+}
+
+Json EventsOf(const DaemonState& state) {
+  Json events = Json::array();
+  if (state.events == nullptr) return events;
+  for (const RecentEvent& event : state.events->all()) {
+    events.push_back({{"number", event.number},
+                      {"age_ms", (state.now - event.at).count() / 1000},
+                      {"event", event.kind},
+                      {"group", event.group},
+                      {"who", event.who},
+                      {"text", event.text}});
+  }
+  return events;
+}
+
 Json PairsOf(const PeerReport& report) {
   Json pairs = Json::array();
   for (const PairStatus& pair : report.pairs) {
@@ -38,7 +75,8 @@ Json PairsOf(const PeerReport& report) {
          {"lanes_used", pair.lanes_used},
          {"retransmits", pair.retransmits},
          {"round_trip_us", pair.round_trip > Duration() ? Json(pair.round_trip.count()) : Json(nullptr)},
-         {"rate_limit_mbit", pair.rate_limit > 0 ? Json(std::round(pair.rate_limit * 8 / 1e4) / 100) : Json(nullptr)}});
+         {"rate_limit_mbit", pair.rate_limit > 0 ? Json(Rounded(pair.rate_limit * 8 / 1e6)) : Json(nullptr)},
+         {"sent_mbit", Mbit(report.live.bytes_per_second(pair.other))}});
   }
   return pairs;
 }
@@ -70,7 +108,8 @@ Json GroupOf(const PeerReport& report) {
   group["ops_open"] = peer.ops_open;
   for (const PeerCountInfo& count : kPeerCounts) group[std::string(count.name)] = peer.*count.member;
   group["durations"] = DurationsOf(peer.durations);
-  group["waits"] = peer.waits;
+  group["waits"] = peer.wait.text();
+  group["live"] = LiveOf(report);
   group["pairs"] = PairsOf(report);
   return group;
 }
@@ -100,6 +139,7 @@ std::string ToJson(const DaemonIdentity& identity, const DaemonState& state, std
   }
   status["groups"] = Json::array();
   for (const PeerReport& peer : peers) status["groups"].push_back(GroupOf(peer));
+  status["events"] = EventsOf(state);
   // Labels come from other hosts: invalid UTF-8 is replaced, where dump would throw by default.
   return status.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

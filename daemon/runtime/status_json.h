@@ -5,16 +5,19 @@
 //                "kept"},
 //                "security": {"identity", "until", "days_left", "insecure"},
 //                "memory": {"max", "regions", "results", "reorder", "early", "residuals"}, "advice": [sentences]},
+//    "events": [{"number", "age_ms", "event", "group", "who", "text"}],
 //    "groups": [{"name", "epoch": "t.c", "frozen", "rank", "world_size", "ring": [names], "self",
 //                "members": [{"peer_id", "name", "site", "address", "rank"}],
 //                "ops_open", all of proto/peer_counts.h, "durations": {each of proto/duration_counts.h:
 //                {"counts": [by its bounds], "sum_us"}}, "waits",
+//                "live": {"ops_per_s", "op_ms", "sent_mbit", "wait": {"what", "age_ms", "on": [names], "reason"}},
 //                "pairs": [{"peer_id", "name", "lanes_up", "lanes_used", "retransmits", "round_trip_us",
-//                           "rate_limit_mbit"}]}]}
+//                           "rate_limit_mbit", "sent_mbit"}]}]}
 //
 // "groups" has one entry a peer of this daemon. rank is null before the first view. "pairs": those that have links,
 // also to newcomers, whose name is empty; round_trip_us is null if unknown, rate_limit_mbit where nothing paces the
-// pair.
+// pair. "live": daemon/runtime/live_rates.h; "wait" is null while nothing has waited for long. "events": the newest of
+// this daemon, the oldest first.
 #pragma once
 
 #include <span>
@@ -23,7 +26,9 @@
 
 #include "daemon/agreement/peer_values.h"
 #include "daemon/runtime/descriptors.h"
+#include "daemon/runtime/live_rates.h"
 #include "daemon/runtime/peer_runtime.h"
+#include "daemon/runtime/recent_events.h"
 #include "proto/identity.h"
 
 namespace ringway::daemon {
@@ -39,6 +44,7 @@ struct DaemonIdentity {
 struct PeerReport {
   agreement::PeerStatus status;
   std::vector<PairStatus> pairs;
+  LiveRates live = {};
 };
 
 struct DaemonState {
@@ -50,6 +56,8 @@ struct DaemonState {
   std::uint64_t uplink_limit_mbit = 0;  // 0: none
   bool draining = false;                // an operator has taken it out of service
   SecurityFacts security = {};
+  const RecentEvents* events = nullptr;
+  TimePoint now{};
 };
 
 std::string ToJson(const DaemonIdentity& identity, const DaemonState& state, std::span<const PeerReport> peers);

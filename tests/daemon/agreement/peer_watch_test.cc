@@ -79,9 +79,9 @@ class PeerWatchTest : public testing::Test {
 
 TEST_F(PeerWatchTest, StatusShowsAWaitAfterASecondAndTheLogAfterTheDetectionTime) {
   EXPECT_EQ(Pass(std::chrono::milliseconds(900)), 0);
-  EXPECT_EQ(peer_.GetStatus().waits, "");
+  EXPECT_EQ(peer_.GetStatus().wait.text(), "");
   EXPECT_EQ(Pass(std::chrono::milliseconds(600)), 0);
-  EXPECT_EQ(peer_.GetStatus().waits, "0:1 for partner");
+  EXPECT_EQ(peer_.GetStatus().wait.text(), "0:1 for partner");
   EXPECT_EQ(Pass(std::chrono::seconds(5)), 1);
 }
 
