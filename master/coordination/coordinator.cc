@@ -157,6 +157,7 @@ void Coordinator::OnRecordFailed() {
 // ---------------------------------------------------------------------------------------------- daemons
 
 void Coordinator::OnMessage(Connection connection, const control::ToMaster& message, TimePoint now) {
+  now_ = now;
   if (message.has_hello()) return OnHello(connection, message.hello(), now);
   const auto found = connections_.find(connection);
   if (found == connections_.end()) return Refuse(connection, Code::kProtocol, "say hello first");
@@ -165,10 +166,10 @@ void Coordinator::OnMessage(Connection connection, const control::ToMaster& mess
   daemon.heard = now;
   if (message.has_heartbeat()) {
     RINGWAY_REACHED(kTakeDaemonHeartbeat);
-    daemon.draining = message.heartbeat().draining();
+    TakeState(message.heartbeat(), daemon);
     for (const control::PeerCounters& counters : message.heartbeat().counters()) {
       if (Group* group = GroupOf(id, PeerId(counters.peer()))) {
-        group->OnCounters(counters);
+        group->OnCounters(counters, now);
       } else {
         ++ignored_;
       }
@@ -224,6 +225,7 @@ void Coordinator::OnHello(Connection connection, const control::DaemonHello& hel
   daemon.connection = connection;
   daemon.heard = now;
   connections_[connection] = id;
+  Note({.kind = "daemon_up", .who = daemon.name, .text = "site " + daemon.site + ", " + daemon.address});
   std::vector<DaemonId> replaced;
   for (const auto& [other, old] : daemons_) {
     if (other != id && !old.connection && SamePlace(old, daemon, options_.names_proven)) replaced.push_back(other);
@@ -337,6 +339,7 @@ void Coordinator::OnJoin(DaemonId id, const control::JoinRequest& request, TimeP
   info.set_site_uplink(daemon.site_uplink);
   info.set_address(daemon.address);
   info.set_daemon(daemon.name);
+  timeline_.OnJoin(info, request, now);
   group->second->Add(info, request, now);
 }
 
@@ -364,8 +367,10 @@ void Coordinator::OnPeerWord(DaemonId id, const control::ToMaster& message, Time
       group->OnEvict(speaker, "a member of its group, or its own daemon, has lied to it about the view", now);
       return DropEmptyGroups();
     }
+    timeline_.OnReport(group->name(), LabelOf(speaker).name, message.report(), now);
     group->OnReport(message.report(), now);
   } else if (message.has_installed()) {
+    timeline_.OnInstalled(group->name(), Epoch(message.installed().epoch()), now);
     group->OnInstalled(speaker, Epoch(message.installed().epoch()), now);
   } else if (message.has_prepared_revoked()) {
     group->OnPreparedRevoked(speaker, Epoch(message.prepared_revoked().epoch()), now);
@@ -401,6 +406,10 @@ void Coordinator::OnDisconnect(Connection connection, Contact how, TimePoint now
   std::erase_if(held_, [connection](const Action& action) { return action.connection == connection; });
   daemon.connection.reset();
   daemon.gone_since = now;
+  now_ = std::max(now_, now);
+  Note({.kind = "daemon_down",
+        .who = daemon.name,
+        .text = how == Contact::kClosed ? "closed its connection" : "its connection broke, or it is silent"});
   const std::set<PeerId> peers = daemon.peers;  // a copy: groups may retire some meanwhile
   for (const PeerId peer : peers) {
     if (Group* group = GroupOf(id, peer)) group->SetContact(peer, how, now);
@@ -414,6 +423,7 @@ void Coordinator::OnDisconnect(Connection connection, Contact how, TimePoint now
 }
 
 void Coordinator::Tick(TimePoint now) {
+  now_ = now;
   const Duration detect = std::chrono::milliseconds(options_.detect_ms);
   std::vector<Connection> silent;
   for (const auto& [id, daemon] : daemons_) {
@@ -442,6 +452,7 @@ void Coordinator::Refuse(Connection connection, Code code, std::string text) {
 void Coordinator::Send(PeerId peer, control::FromMaster message) {
   const auto home = homes_.find(peer);
   if (home == homes_.end()) return;
+  timeline_.OnMessage(home->second.group, message, now_);
   const Daemon& daemon = daemons_.at(home->second.daemon);
   if (!daemon.connection) return;
   // An ABORT decides nothing, so it may overtake: a member that is not asked would seem silent. Likewise Pending, whose
@@ -463,6 +474,7 @@ void Coordinator::Retire(FormerPeer former) {
   homes_.erase(home);
   former.daemon = daemon.name;
   former.instance = daemon.instance;
+  timeline_.OnDropped(former, now_);
   former_.Add(std::move(former));
 }
 
@@ -478,7 +490,10 @@ const Group* Coordinator::FindGroup(const std::string& name) const {
 }
 
 void Coordinator::DropEmptyGroups() {
-  std::erase_if(groups_, [](const auto& entry) { return entry.second->empty(); });
+  std::erase_if(groups_, [this](const auto& entry) {
+    if (entry.second->empty()) timeline_.Forget(entry.first);
+    return entry.second->empty();
+  });
 }
 
 }  // namespace ringway

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "master/coordination/group.h"
+#include "master/coordination/timeline.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
@@ -70,7 +71,8 @@ class Coordinator final : public GroupSink {
     TimePoint heard{};
     TimePoint gone_since{};
     std::set<PeerId> peers;
-    bool draining = false;  // it says that it takes no trainers
+    bool draining = false;                          // it says that it takes no trainers
+    std::uint64_t memory_used = 0, memory_max = 0;  // as it says; 0: not known
   };
 
   // REQUIRES: options.term >= 1.
@@ -109,6 +111,11 @@ class Coordinator final : public GroupSink {
   // Empty for an unknown or dropped peer.
   PeerLabel LabelOf(PeerId peer) const;
   const FormerPeers& former_peers() const { return former_; }
+  const Timeline& timeline() const { return timeline_; }
+  // Adds an event of the master or an operator: the time is that of the newest event here.
+  void Note(TimelineEvent event) { timeline_.Add(now_, std::move(event)); }
+  // The time of the newest event.
+  TimePoint now() const { return now_; }
   const std::map<std::string, std::unique_ptr<Group>>& groups() const { return groups_; }
   // Null if there is none of this name.
   const Group* FindGroup(const std::string& name) const;
@@ -126,6 +133,8 @@ class Coordinator final : public GroupSink {
   bool FailsToRecord() const override { return record_fails_; }
 
   void OnHello(Connection connection, const control::DaemonHello& hello, TimePoint now);
+  // What a daemon says of itself.
+  void TakeState(const control::DaemonHeartbeat& heartbeat, Daemon& daemon);
   // The daemon was replaced by another process.
   void DropPeersOf(DaemonId id, TimePoint now);
   void OnRoster(DaemonId id, const control::Roster& roster, TimePoint now);
@@ -146,6 +155,8 @@ class Coordinator final : public GroupSink {
   std::uint32_t counter_ = 0;  // of epochs
   std::uint64_t next_daemon_;
   std::uint64_t next_peer_;
+  TimePoint now_{};
+  Timeline timeline_;
   std::uint64_t ignored_ = 0;
   std::uint64_t contradictions_ = 0;
   HostRates rates_;

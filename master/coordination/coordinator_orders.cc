@@ -1,4 +1,4 @@
-// Carries out an operator's orders (coordinator.h).
+// What is not of a group: an operator's orders, and what daemons say of themselves (coordinator.h).
 #include <algorithm>
 
 #include "master/coordination/coordinator.h"
@@ -18,6 +18,9 @@ Status Coordinator::Evict(const control::EvictRequest& request, TimePoint now) {
   if (found == peers.end() && !request.peer().empty()) found = std::find_if(peers.begin(), peers.end(), has_name);
   if (found != peers.end()) {
     RINGWAY_REACHED(kEvictByOrder);
+    now_ = std::max(now_, now);
+    Note(
+        {.kind = "order", .group = request.group(), .who = found->second.info.name(), .text = "an operator evicts it"});
     group->second->OnEvict(PeerId(found->first), "an operator evicted it", now);
     DropEmptyGroups();
     return Status::Ok();
@@ -40,8 +43,19 @@ Status Coordinator::Drain(const control::DrainRequest& request) {
   }
   control::FromMaster message;
   message.mutable_drain()->set_end(request.end());
+  Note({.kind = "order",
+        .who = request.daemon(),
+        .text = request.end() ? "an operator takes it into service again" : "an operator takes it out of service"});
   SendTo(*found->second.connection, std::move(message));
   return Status::Ok();
+}
+
+void Coordinator::TakeState(const control::DaemonHeartbeat& heartbeat, Daemon& daemon) {
+  if (std::exchange(daemon.draining, heartbeat.draining()) != heartbeat.draining()) {
+    Note({.kind = heartbeat.draining() ? "draining" : "in_service", .who = daemon.name});
+  }
+  daemon.memory_used = heartbeat.memory_used();
+  daemon.memory_max = heartbeat.memory_max();
 }
 
 }  // namespace ringway

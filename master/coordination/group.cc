@@ -115,9 +115,10 @@ void Group::Resync(PeerId id) {
   ExplainPendings();
 }
 
-void Group::OnCounters(const control::PeerCounters& counters) {
+void Group::OnCounters(const control::PeerCounters& counters, TimePoint now) {
   const PeerId peer(counters.peer());
   if (peers_.contains(peer)) peers_.at(peer).counters = CheckedCounters(counters);
+  if (history_.IsDue(now)) history_.Add(peers_.SampleOf(views_.Members(), now));
 }
 
 void Group::ExplainPendings() {

@@ -27,6 +27,7 @@
 #include "master/coordination/group_options.h"
 #include "master/coordination/group_peers.h"
 #include "master/coordination/group_record.pb.h"
+#include "master/coordination/op_history.h"
 #include "master/coordination/recovery.h"
 #include "master/coordination/view_chain.h"
 #include "master/coordination/view_planner.h"
@@ -84,7 +85,7 @@ class Group {
   // It goes, for this reason. REQUIRES: it is one of peers().
   void OnEvict(PeerId peer, const std::string& why, TimePoint now);
   void OnPreparedRevoked(PeerId peer, Epoch epoch, TimePoint now);
-  void OnCounters(const control::PeerCounters& counters);
+  void OnCounters(const control::PeerCounters& counters, TimePoint now);
   // The peer's daemon has reconnected: resends everything that may have been lost on the old connection.
   void Resync(PeerId peer);
   // `now`: since when.
@@ -101,6 +102,9 @@ class Group {
   Epoch NewestPrepared() const { return views_.prepared().empty() ? Epoch() : views_.prepared().rbegin()->first; }
   // Paths between the members of the current view, in rank order. REQUIRES: there is one.
   PathMatrix CurrentPaths() const { return planner_.PathsOf(current()); }
+  // What has been measured of the paths between its peers, as it was reported.
+  const PathBook& measured() const { return planner_.measured(); }
+  const OpHistory& history() const { return history_; }
   // Returns whether a recovery runs.
   bool collecting() const { return recovery_.has_value(); }
 
@@ -143,6 +147,7 @@ class Group {
   ViewChain views_;
   ViewPlanner planner_;
   std::optional<Recovery> recovery_;
+  OpHistory history_;
   bool stirred_ = true;      // events since TryForm and TryPrepare last ran
   bool unexplained_ = true;  // events since ExplainPendings last ran
 };

@@ -107,6 +107,21 @@ std::set<PeerId> GroupPeers::Going() const {
   return going;
 }
 
+OpHistory::Sample GroupPeers::SampleOf(const std::set<PeerId>& members, TimePoint now) const {
+  OpHistory::Sample sample{.at = now, .world = static_cast<std::uint32_t>(members.size())};
+  bool is_first = true;
+  for (const PeerId id : Known(members)) {
+    const control::PeerCounters& counters = peers_.at(id).counters;
+    if (!counters.has_live()) continue;
+    const float rate = static_cast<float>(counters.live().operations_milli()) / 1e3F;
+    const float time = static_cast<float>(counters.live().operation_us()) / 1e3F;
+    sample.operations_per_second = is_first ? rate : std::min(sample.operations_per_second, rate);
+    sample.operation_ms = std::max(sample.operation_ms, time);
+    is_first = false;
+  }
+  return sample;
+}
+
 // ---------------------------------------------------------------------------------------------- texts
 
 std::string GroupPeers::Label(PeerId id) const {

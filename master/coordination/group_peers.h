@@ -18,6 +18,7 @@
 #include "master/coordination/former_peers.h"
 #include "master/coordination/group_record.pb.h"
 #include "master/coordination/membership.h"
+#include "master/coordination/op_history.h"
 #include "master/coordination/view_chain.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
@@ -98,6 +99,9 @@ class GroupPeers {
   // Leavers, replaced and expelled ones: no accusation is needed to drop them.
   bool IsGoing(PeerId id) const { return IsLeaving(id) || IsReplaced(id) || IsExpelled(id); }
   std::set<PeerId> Going() const;
+
+  // What the members' operations do now: the longest mean time, and the lowest number a second, of those that say so.
+  OpHistory::Sample SampleOf(const std::set<PeerId>& members, TimePoint now) const;
 
   // Texts for trainers and logs. REQUIRES: the peer is in the group.
   std::string Label(PeerId id) const;

@@ -32,4 +32,8 @@ Status CheckNames(const control::JoinRequest& request) {
   return Status::Ok();
 }
 
+std::string NameOfPeer(const control::PeerInfo& info) {
+  return info.name().empty() ? "peer " + std::to_string(info.peer_id()) : info.name();
+}
+
 }  // namespace ringway

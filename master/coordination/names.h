@@ -2,6 +2,8 @@
 // kInvalidArgument with what is allowed.
 #pragma once
 
+#include <string>
+
 #include "proto/control.pb.h"
 #include "proto/result.h"
 
@@ -11,5 +13,8 @@ namespace ringway {
 Status CheckHello(const control::DaemonHello& hello);
 // Group and peer.
 Status CheckNames(const control::JoinRequest& request);
+
+// A peer's name; "peer N" of one without.
+std::string NameOfPeer(const control::PeerInfo& info);
 
 }  // namespace ringway

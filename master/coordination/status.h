@@ -1,7 +1,26 @@
-// The master's state as JSON, for ringwayctl. Pure.
+// The master's state as JSON, for ringwayctl and the page. Pure.
+//
+//   {"master": {"term", "version", "uptime_s", "utc", "protocol": [min, max], "journal", "journal_path", "security",
+//               "contradictions", "ignored_messages", "left_out"},
+//    "daemons": [{"name", "site", "address", "connected", "draining", "peers", "memory_used", "memory_max"}],
+//    "groups": [{"name", "epoch": "t.c", "world_size", "min_world", "collecting", "prepared": epoch or null, "hung_ms",
+//                "ring": [names],
+//                "peers": [{"peer_id", "name", "site", "address", "daemon", "rank", "state", "why", "online",
+//                           all of proto/peer_counts.h,
+//                           "live": {"ops_per_s", "op_ms", "sent_mbit",
+//                                    "wait": {"what", "age_ms", "on": [names], "reason"}}}],
+//                "paths": {"ranks": [names], "delay_ms", "rate_mbit", "sent_mbit", "age_s": [[by from][by to]]},
+//                "history": [{"age_s", "ops_per_s", "op_ms", "world"}]}],
+//    "events": [{"number", "age_ms", "event", "group", "who", "text"}]}
+//
+// "live" is null where the daemon is older or has not said so yet, its "wait" while nothing has waited for a second.
+// "paths" and "history" where they are asked for: delays are half the round trip, rates and their ages as the sender
+// has measured them, what it sends is of the last seconds; null is unknown. Names are "peer N" where a peer has none.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "master/coordination/coordinator.h"
@@ -19,11 +38,26 @@ struct ProcessFacts {
   SecurityFacts security = {};
 };
 
+// What a report is to have.
+struct StatusQuery {
+  std::string group = {};                          // this group alone; empty: all
+  bool paths = false;                              // and the groups' histories
+  std::optional<std::uint64_t> events_after = {};  // events above this number, the oldest first; 0: the newest
+  bool only_events = false;                        // neither daemons nor groups
+  friend bool operator==(const StatusQuery&, const StatusQuery&) = default;
+};
+StatusQuery QueryOf(const control::StatusRequest& request);
+
+// Events in one report, and their bytes: who wants more asks for the next ones.
+inline constexpr std::size_t kEventsMax = 256;
+inline constexpr std::size_t kEventsBytesMax = 512 << 10;
+
 // A report written in slices, so that a long one does not block the event loop; groups and daemons may change between
 // two slices. At most `bytes_max` (at least 4 KiB) long: further items are only counted, in left_out.
 class StatusReport {
  public:
-  explicit StatusReport(std::size_t bytes_max);
+  explicit StatusReport(std::size_t bytes_max, StatusQuery query = {});
+  const StatusQuery& query() const { return query_; }
 
   // Adds one group or a few daemons; returns false when nothing is left.
   bool Step(const Coordinator& coordinator);
@@ -32,7 +66,9 @@ class StatusReport {
 
  private:
   void Add(std::string& list, const std::string& item);
+  std::string Events(const Coordinator& coordinator) const;
 
+  StatusQuery query_;
   std::size_t bytes_left_;
   std::size_t left_out_ = 0;
   std::string groups_, daemons_;  // items, with commas between

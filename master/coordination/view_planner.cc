@@ -29,6 +29,7 @@ void ViewPlanner::OnMeasured(const control::Measured& measured, const GroupPeers
     if (news) rates_.Learn(KeyInRates(peers.at(peer).info), "", measured.bytes_per_second());
   } else if (other != peer && peers.contains(other)) {
     news = paths_.SetRate(peer, other, measured.bytes_per_second());
+    paths_.NoteMeasured(peer, other, now);
     if (news) {
       rates_.Learn(KeyInRates(peers.at(peer).info), KeyInRates(peers.at(other).info), measured.bytes_per_second());
     }

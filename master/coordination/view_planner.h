@@ -43,6 +43,8 @@ class ViewPlanner {
   std::optional<control::View> Replan(const control::View& current, TimePoint now);
   // Paths between the members of a view, in rank order. REQUIRES: it has members.
   PathMatrix PathsOf(const control::View& view) const;
+  // What has been measured, as it was reported.
+  const PathBook& measured() const { return paths_; }
 
  private:
   // Returns the part of a plan that depends only on the distances between the members: no routes, no algorithms.

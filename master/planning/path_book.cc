@@ -154,7 +154,15 @@ void PathBook::Forget(PeerId peer) {
   const auto is_of_peer = [peer](const auto& entry) { return entry.first.first == peer || entry.first.second == peer; };
   std::erase_if(round_trips_, is_of_peer);
   std::erase_if(rates_, is_of_peer);
+  std::erase_if(measured_, is_of_peer);
   uplinks_.erase(peer);
+}
+
+PathBook::Facts PathBook::FactsOf(PeerId from, PeerId to) const {
+  const auto measured = measured_.find(Pair(from, to));
+  return {.round_trip = Known(round_trips_, Pair(from, to)),
+          .bytes_per_second = Known(rates_, Pair(from, to)),
+          .measured_at = measured == measured_.end() ? std::nullopt : std::optional(measured->second)};
 }
 
 PathMatrix PathBook::Between(const std::vector<control::PeerInfo>& members, const HostRates& remembered) const {

@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,16 @@ class PathBook {
   // Rate of the peer to all others together, where that was the bottleneck.
   bool SetUplink(PeerId peer, std::uint64_t bytes_per_second);
 
+  // The path was measured now, whatever came of it.
+  void NoteMeasured(PeerId from, PeerId to, TimePoint now) { measured_[{from, to}] = now; }
+  // A path as its sender has reported it.
+  struct Facts {
+    Duration round_trip{};                 // 0: not known
+    std::uint64_t bytes_per_second = 0;    // likewise
+    std::optional<TimePoint> measured_at;  // the newest report of the rate
+  };
+  Facts FactsOf(PeerId from, PeerId to) const;
+
   // Returns whether the rate of any path is known.
   bool knows_rates() const { return !rates_.empty(); }
 
@@ -56,6 +67,7 @@ class PathBook {
   std::map<Pair, Duration> round_trips_;
   std::map<Pair, std::uint64_t> rates_;
   std::map<PeerId, std::uint64_t> uplinks_;
+  std::map<Pair, TimePoint> measured_;
 };
 
 }  // namespace ringway

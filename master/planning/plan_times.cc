@@ -7,6 +7,30 @@
 #include "proto/peer_counts.h"
 
 namespace ringway {
+namespace {
+
+control::PeerLive CheckedLive(const control::PeerLive& live) {
+  control::PeerLive checked;
+  checked.set_operations_milli(live.operations_milli());
+  checked.set_operation_us(std::min(live.operation_us(), kOperationUsMax));
+  for (const control::PathTraffic& path : live.paths()) {
+    if (checked.paths_size() == kLivePathsMax) break;
+    control::PathTraffic& kept = *checked.add_paths();
+    kept.set_other(path.other());
+    kept.set_bytes_per_second(path.bytes_per_second());
+  }
+  if (!live.has_wait()) return checked;
+  control::PeerWait& wait = *checked.mutable_wait();
+  wait.set_what(live.wait().what().substr(0, kWaitTextBytesMax));
+  wait.set_age_ms(live.wait().age_ms());
+  wait.set_reason(live.wait().reason().substr(0, kWaitTextBytesMax));
+  for (const std::uint64_t on : live.wait().on()) {
+    if (wait.on_size() < kLivePathsMax) wait.add_on(on);
+  }
+  return checked;
+}
+
+}  // namespace
 
 control::PeerCounters CheckedCounters(const control::PeerCounters& counters) {
   control::PeerCounters checked;
@@ -24,6 +48,7 @@ control::PeerCounters CheckedCounters(const control::PeerCounters& counters) {
     kept.set_operations(time.operations());
     kept.set_median_us(time.median_us());
   }
+  if (counters.has_live()) *checked.mutable_live() = CheckedLive(counters.live());
   return checked;
 }
 

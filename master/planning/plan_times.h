@@ -3,6 +3,7 @@
 
 #include <ringway/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -15,9 +16,13 @@ namespace ringway {
 
 // Maximum number of (algorithm, size class) entries of a peer.
 inline constexpr int kOpTimesMax = 32;
+// Maximum number of paths, and of peers that it waits for, in what a peer does now.
+inline constexpr int kLivePathsMax = 64;
+inline constexpr std::size_t kWaitTextBytesMax = 256;
+inline constexpr std::uint64_t kOperationUsMax = 1'000'000'000'000;
 
-// Returns the counters without entries beyond kOpTimesMax, of unknown algorithms or sizes, and without unknown fields,
-// so that their size is bounded.
+// Returns the counters without entries beyond kOpTimesMax and kLivePathsMax, of unknown algorithms or sizes, and without
+// unknown fields, so that their size is bounded.
 control::PeerCounters CheckedCounters(const control::PeerCounters& counters);
 
 struct SeenTime {

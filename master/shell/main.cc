@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "master/shell/page/pages.h"
 #include "master/shell/server.h"
 #include "proto/byte_size.h"
 #include "proto/shell/http.h"
@@ -78,7 +79,7 @@ Options ParseOptions(int argc, char** argv) {
       ->default_str(BytesText(coordinator.retained_bytes_max));
   shell::AddLogOptions(app, &options.log);
   shell::AddTlsOptions(app, &options.tls);
-  app.add_option("--http", options.http, "HOST:PORT that serves /metrics, /healthz and /readyz (default: none)")
+  app.add_option("--http", options.http, "HOST:PORT that serves a page, /metrics, /healthz and /readyz (default: none)")
       ->check(shell::NotEmpty());
   app.add_option("--allow", allow,
                  "GROUPS=NAME,NAME...: daemons that may join groups, both with * and ?; repeatable, or with ; between "
@@ -177,15 +178,26 @@ void LogStart(const net::SocketAddress& address, const Options& options, const J
 void StartHttpOrExit(const Options& options, asio::io_context& io, Server& server,
                      std::optional<shell::HttpServer>& http) {
   using Answer = shell::HttpQuestions::Answer;
-  http.emplace(shell::HttpQuestions{
-      .health =
-          [&io](Answer answer) { asio::post(io, [answer = std::move(answer)] { answer(std::string("ok"), {}); }); },
-      .status =
-          [&io, &server](Answer answer) {
-            asio::post(io, [&server, answer = std::move(answer)] {
-              server.AskStatus([answer](std::string status) { answer(std::move(status), {}); });
-            });
-          }});
+  http.emplace(
+      shell::HttpQuestions{
+          .health =
+              [&io](Answer answer) { asio::post(io, [answer = std::move(answer)] { answer(std::string("ok"), {}); }); },
+          .status =
+              [&io, &server](Answer answer) {
+                asio::post(io, [&server, answer = std::move(answer)] {
+                  server.AskStatus({}, [answer](std::string status) { answer(std::move(status), {}); });
+                });
+              },
+          .live =
+              [&io, &server](Answer answer) {
+                asio::post(io, [&server, answer = std::move(answer)] {
+                  control::StatusRequest request;
+                  request.set_paths(true);
+                  request.set_events(true);
+                  server.AskStatus(request, [answer](std::string status) { answer(std::move(status), {}); });
+                });
+              }},
+      shell::HttpLimits{}, page::Pages());
   if (const auto started = http->Start(options.http); !started.ok()) shell::Die(kProgram, started.status().text());
 }
 

@@ -17,8 +17,12 @@ void QueryDesk::Ask(Connection connection, const control::ToMaster& message) {
   RINGWAY_CHECK(message.has_status() || message.has_plan());
   if (message.has_status()) {
     // One that was begun may be out of date.
-    if (statuses_.empty() || statuses_.back().report) statuses_.emplace_back();
-    return statuses_.back().to.push_back(connection);
+    const StatusQuery query = QueryOf(message.status());
+    const auto same = std::find_if(statuses_.begin(), statuses_.end(), [&](const StatusRequest& request) {
+      return !request.is_begun && request.report.query() == query;
+    });
+    if (same != statuses_.end()) return same->to.push_back(connection);
+    return statuses_.push_back({.to = {connection}, .report = StatusReport(kStatusBytesMax, query)});
   }
   const auto same = std::find_if(plans_.begin(), plans_.end(), [&](const Plan& plan) {
     return plan.request.bytes() == message.plan().bytes() && plan.request.group() == message.plan().group();
@@ -41,11 +45,11 @@ std::optional<QueryDesk::Answer> QueryDesk::Step(const Coordinator& coordinator,
   std::vector<Connection> to;
   if (plans_.empty() || (!statuses_.empty() && !plan_is_next_)) {
     StatusRequest& request = statuses_.front();
-    if (!request.report) request.report.emplace(kStatusBytesMax);
+    request.is_begun = true;
     plan_is_next_ = true;
-    if (request.report->Step(coordinator)) return std::nullopt;
+    if (request.report.Step(coordinator)) return std::nullopt;
     ++status_reports_;
-    message.mutable_status()->set_json(request.report->Finish(coordinator, facts));
+    message.mutable_status()->set_json(request.report.Finish(coordinator, facts));
     to = std::move(request.to);
     statuses_.pop_front();
   } else {

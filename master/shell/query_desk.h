@@ -49,7 +49,8 @@ class QueryDesk {
  private:
   struct StatusRequest {
     std::vector<Connection> to;
-    std::optional<StatusReport> report;  // begun
+    StatusReport report;
+    bool is_begun = false;
   };
   struct Plan {
     control::PlanRequest request;
@@ -63,7 +64,7 @@ class QueryDesk {
   control::FromMaster ExplainedPlan(const Coordinator& coordinator, const control::PlanRequest& request);
   const std::string& KeptPlan(PlanInputs inputs);
 
-  std::deque<StatusRequest> statuses_;  // at most two: one begun, one not
+  std::deque<StatusRequest> statuses_;  // of equal ones at most two: one begun, one not
   std::deque<Plan> plans_;
   bool plan_is_next_ = false;
   std::deque<Kept> kept_;  // the newest last

@@ -43,6 +43,7 @@ Server::Server(asio::io_context& io, ServerOptions options)
       queries_(io) {
   if (options_.journal != nullptr) coordinator_.Recover(options_.journal->groups(), Now());
   OnTick();
+  coordinator_.Note({.kind = "master_started", .text = "term " + std::to_string(coordinator_.options().term)});
 }
 
 Server::~Server() {
@@ -134,11 +135,11 @@ void Server::OnQuery(std::uint64_t id, const control::ToMaster& message) {
   ScheduleQueries();
 }
 
-void Server::AskStatus(std::function<void(std::string)> then) {
-  control::ToMaster request;
-  request.mutable_status();
+void Server::AskStatus(const control::StatusRequest& request, std::function<void(std::string)> then) {
+  control::ToMaster message;
+  *message.mutable_status() = request;
   own_questions_[next_id_] = std::move(then);
-  desk_.Ask(next_id_++, request);
+  desk_.Ask(next_id_++, message);
   ScheduleQueries();
 }
 
@@ -317,6 +318,7 @@ void Server::NoteJournal(const Status& status) {
   } else {
     Log(Level::kError, "journal_failed", {{"error", status.text()}});
   }
+  coordinator_.Note({.kind = status.ok() ? "journal_back" : "journal_failed", .text = status.text()});
   journal_error_ = status.text();
 }
 

@@ -71,9 +71,9 @@ class Server {
   Status Start(net::UniqueFd listening) { return acceptor_.Start(std::move(listening)); }
   // A connection that was accepted.
   void Take(std::unique_ptr<net::Stream> stream);
-  // Passes the status, as JSON, to the program itself, without a connection that a flood of clients could deny to it.
+  // Passes a status, as JSON, to the program itself, without a connection that a flood of clients could deny to it.
   // `then` is called from a later turn of the loop. REQUIRES: few at a time.
-  void AskStatus(std::function<void(std::string)> then);
+  void AskStatus(const control::StatusRequest& request, std::function<void(std::string)> then);
   const Coordinator& coordinator() const { return coordinator_; }
   const Journal* journal() const { return options_.journal.get(); }
   std::size_t connections() const { return sessions_.size(); }

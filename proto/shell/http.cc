@@ -22,8 +22,10 @@ constexpr int kOk = 200;
 constexpr int kNotFound = 404;
 constexpr int kUnavailable = 503;
 
-HttpResponsePtr ResponseOf(int code, std::string body) {
-  std::string head = HttpHead(code, body.size());
+constexpr std::string_view kJson = "application/json";
+
+HttpResponsePtr ResponseOf(int code, std::string body, std::string_view content_type = kPlainText) {
+  std::string head = HttpHead(code, body.size(), content_type);
   return std::make_shared<const HttpResponse>(HttpResponse{.head = std::move(head), .body = std::move(body)});
 }
 
@@ -35,7 +37,7 @@ HttpResponsePtr ResponseOf(const Status& status) {
 
 class HttpServer::Desk {
  public:
-  Desk(HttpQuestions questions, const HttpLimits& limits)
+  Desk(HttpQuestions questions, const HttpLimits& limits, const HttpPages& pages)
       : request_time_(limits.request_time),
         sink_{.on_request = [this](HttpConnectionId id, const HttpRequest& request) { OnRequest(id, request); },
               .on_end = [this](HttpConnectionId id) { Remove(id); }},
@@ -44,9 +46,17 @@ class HttpServer::Desk {
             [this](const auto& to, const auto& answer) { AnswerAll(to, ResponseOf(answer.status())); })),
         status_(std::make_shared<HttpQuestion>(loop_, limits.patience, std::move(questions.status),
                                                [this](const auto& to, const auto& answer) { OnStatus(to, answer); })),
+        live_(questions.live ? std::make_shared<HttpQuestion>(
+                                   loop_, limits.patience, std::move(questions.live),
+                                   [this](const auto& to, const auto& answer) { AnswerAll(to, Live(answer)); })
+                             : nullptr),
         acceptor_(
             *loop_, [this](std::unique_ptr<net::Stream> stream) { Take(std::move(stream)); },
-            [this](const std::string&) { return MakeRoom(); }) {}
+            [this](const std::string&) { return MakeRoom(); }) {
+    for (const HttpPage& page : pages) {
+      pages_[std::string(page.path)] = ResponseOf(kOk, std::string(page.body), page.content_type);
+    }
+  }
 
   ~Desk() {
     for (const auto& [id, connection] : connections_) connection->Close();
@@ -89,6 +99,7 @@ class HttpServer::Desk {
     AtStage(connection->stage()).Remove(connection->source(), id);
     health_->Forget(id);
     status_->Forget(id);
+    if (live_ != nullptr) live_->Forget(id);
     connection->Close();
   }
 
@@ -101,7 +112,12 @@ class HttpServer::Desk {
     if (request.refusal != 0) return connection->Answer(ResponseOf(request.refusal, "GET and HEAD are served here\n"));
     if (is_health) return health_->Wait(id);
     if (request.path == "/metrics" || request.path == "/readyz") return status_->Wait(id);
-    connection->Answer(ResponseOf(kNotFound, "/metrics, /healthz and /readyz are served here\n"));
+    if (live_ != nullptr && request.path == "/live.json") return live_->Wait(id);
+    const auto page = pages_.find(request.path);
+    if (page != pages_.end()) return connection->Answer(page->second);
+    std::string served = "/metrics, /healthz and /readyz are served here";
+    for (const auto& [path, response] : pages_) served += ", and " + path;
+    connection->Answer(ResponseOf(kNotFound, served + "\n"));
   }
   // Each response is made once, whatever the number of those who get it.
   void OnStatus(const std::set<HttpConnectionId>& to, const Result<std::string>& status) {
@@ -112,6 +128,9 @@ class HttpServer::Desk {
   static HttpResponsePtr Metrics(const Result<std::string>& status) {
     Result<std::string> metrics = status.ok() ? MetricsOf(status.value()) : status;
     return metrics.ok() ? ResponseOf(kOk, std::move(metrics).value()) : ResponseOf(metrics.status());
+  }
+  static HttpResponsePtr Live(const Result<std::string>& json) {
+    return json.ok() ? ResponseOf(kOk, json.value(), kJson) : ResponseOf(json.status());
   }
   static HttpResponsePtr Readiness(const Result<std::string>& status) {
     return ResponseOf(status.ok() ? ReadinessOf(status.value()) : status.status());
@@ -126,12 +145,14 @@ class HttpServer::Desk {
   std::array<BoundedConnectionSet, kHttpStages> by_stage_;
   std::map<HttpConnectionId, std::shared_ptr<HttpConnection>> connections_;
   HttpConnectionId next_id_ = 1;
+  std::map<std::string, HttpResponsePtr> pages_;
   const std::shared_ptr<HttpQuestion> health_, status_;
+  const std::shared_ptr<HttpQuestion> live_;  // null: the program has no such answer
   net::Acceptor acceptor_;
 };
 
-HttpServer::HttpServer(HttpQuestions questions, const HttpLimits& limits)
-    : desk_(std::make_unique<Desk>(std::move(questions), limits)) {}
+HttpServer::HttpServer(HttpQuestions questions, const HttpLimits& limits, const HttpPages& pages)
+    : desk_(std::make_unique<Desk>(std::move(questions), limits, pages)) {}
 
 HttpServer::~HttpServer() {
   if (!thread_.joinable()) return;

@@ -3,6 +3,8 @@
 //   GET /metrics   its counters (metrics.h)
 //   GET /healthz   200 while its loops run, else 503
 //   GET /readyz    200 while it can do its work, else 503 and why
+//   GET /...       files of the program, where it has any (HttpPages)
+//   GET /live.json what these show, where the program answers that
 //
 // It asks the program within the process: neither the network nor a certificate is between the two. A question without
 // an answer for `patience` is a 503. Plain, and for reading only.
@@ -25,7 +27,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "proto/clock.h"
 #include "proto/result.h"
@@ -39,7 +43,16 @@ struct HttpQuestions {
   using Answer = std::function<void(Result<std::string>, Duration)>;
   std::function<void(Answer)> health;  // answers once all loops have run; the text is not used
   std::function<void(Answer)> status;  // answers with the status as JSON
+  std::function<void(Answer)> live{};  // answers with the JSON of /live.json; none: there is no such page
 };
+
+// A file that is part of the program. All of it outlives the server.
+struct HttpPage {
+  std::string_view path;
+  std::string_view content_type;
+  std::string_view body;
+};
+using HttpPages = std::vector<HttpPage>;
 
 struct HttpLimits {
   Duration request_time = std::chrono::seconds(5);
@@ -51,7 +64,7 @@ class HttpServer {
   static constexpr std::size_t kConnectionsMax = 64;
 
   // The objects that `questions` use must outlive the server; answers may come later.
-  explicit HttpServer(HttpQuestions questions, const HttpLimits& limits = {});
+  explicit HttpServer(HttpQuestions questions, const HttpLimits& limits = {}, const HttpPages& pages = {});
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

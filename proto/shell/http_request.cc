@@ -47,10 +47,14 @@ std::optional<HttpRequest> ParseHttpRequest(std::string_view bytes) {
   return request;
 }
 
-std::string HttpHead(int code, std::size_t body_bytes) {
+std::string HttpHead(int code, std::size_t body_bytes, std::string_view content_type) {
   std::string head = "HTTP/1.1 " + std::to_string(code) + " ";
   head += ReasonOf(code);
-  head += "\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: " + std::to_string(body_bytes);
+  head.append("\r\nContent-Type: ").append(content_type);
+  head += "\r\nContent-Length: " + std::to_string(body_bytes);
+  head += "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer";
+  head += "\r\nContent-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; ";
+  head += "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
   if (code == kMethodNotAllowed) head += "\r\nAllow: GET, HEAD";
   return head + "\r\nConnection: close\r\n\r\n";
 }

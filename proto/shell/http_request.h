@@ -19,7 +19,11 @@ struct HttpRequest {
 // Returns nothing while the head has not ended.
 std::optional<HttpRequest> ParseHttpRequest(std::string_view bytes);
 
-// The head of an answer with this status code, up to and with the empty line.
-std::string HttpHead(int code, std::size_t body_bytes);
+// The text format of Prometheus, and of all that is said in words.
+inline constexpr std::string_view kPlainText = "text/plain; version=0.0.4; charset=utf-8";
+
+// The head of an answer with this status code, up to and with the empty line. A browser may use nothing but what comes
+// from the same server, and keeps nothing.
+std::string HttpHead(int code, std::size_t body_bytes, std::string_view content_type = kPlainText);
 
 }  // namespace ringway::shell

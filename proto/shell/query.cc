@@ -165,7 +165,9 @@ Result<control::FromMaster> Ask(Conversation& conversation, const MasterAddress&
   for (;;) {
     const Result<std::size_t> bytes = conversation.Read(buffer);
     if (!bytes.ok()) return bytes.status();
-    if (Status status = reader.Feed(std::span(buffer).first(bytes.value())); !status.ok()) return status;
+    if (Status status = reader.Feed(std::span(buffer).first(bytes.value())); !status.ok()) {
+      return Status(status.code(), NameOfMaster(master.endpoint) + ": " + status.text());
+    }
     if (const auto frame = reader.Next()) {
       control::FromMaster reply;
       if (!ParseFrame(*frame, reply).ok()) return NoMasters(master.endpoint);
@@ -199,10 +201,11 @@ Result<control::FromMaster> AskUntilAnswered(const MasterAddress& master, const 
 
 }  // namespace
 
-Result<std::string> QueryMaster(const MasterAddress& master, std::chrono::milliseconds timeout) {
-  control::ToMaster request;
-  request.mutable_status();
-  const Result<control::FromMaster> reply = AskUntilAnswered(master, request, timeout);
+Result<std::string> QueryMaster(const MasterAddress& master, std::chrono::milliseconds timeout,
+                                const control::StatusRequest& request) {
+  control::ToMaster message;
+  *message.mutable_status() = request;
+  const Result<control::FromMaster> reply = AskUntilAnswered(master, message, timeout);
   if (!reply.ok()) return reply.status();
   if (!reply.value().has_status()) return NoMasters(master.endpoint);
   return reply.value().status().json();

@@ -20,8 +20,10 @@ struct MasterAddress {
 
 // A request for status or plan is repeated until the timeout if the master closes the connection without an answer.
 //
-// Returns the status as JSON text. Errors: kMasterUnreachable, kDaemonUnreachable, kTimeout, kProtocol.
-Result<std::string> QueryMaster(const MasterAddress& master, std::chrono::milliseconds timeout);
+// Returns the status as JSON text; an older master gives all groups, whatever `request` says. Errors:
+// kMasterUnreachable, kDaemonUnreachable, kTimeout, kProtocol.
+Result<std::string> QueryMaster(const MasterAddress& master, std::chrono::milliseconds timeout,
+                                const control::StatusRequest& request = {});
 // Returns the plan and its reasons as JSON text. Errors: likewise, and the master's for an invalid request.
 Result<std::string> QueryPlan(const MasterAddress& master, const control::PlanRequest& request,
                               std::chrono::milliseconds timeout);

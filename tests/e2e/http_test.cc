@@ -47,7 +47,24 @@ TEST_P(HttpTest, MetricsFollowWhatHappens) {
   EXPECT_EQ(code, 200) << text;
   EXPECT_NE(text.find("\nringway_daemons_connected 2.0\n"), std::string::npos) << text;
   EXPECT_NE(text.find("\nringway_group_world_size{group=\"job\"} 2.0\n"), std::string::npos) << text;
-  EXPECT_EQ(Get(AddressOf(cluster_.master()), "/").first, 404);
+  EXPECT_EQ(Get(AddressOf(cluster_.master()), "/none").first, 404);
+}
+
+TEST_P(HttpTest, MasterServesItsPageAndWhatThatShows) {
+  const Sessions ranks = cluster_.JoinWorld(2);
+  const std::string master = AddressOf(cluster_.master());
+  const auto page = Get(master, "/");
+  EXPECT_EQ(page.first, 200);
+  EXPECT_NE(page.second.find("<h1>Ringway</h1>"), std::string::npos);
+  for (const char* file : {"/page.css", "/page.js", "/pictures.js"}) EXPECT_EQ(Get(master, file).first, 200) << file;
+  EXPECT_TRUE(Eventually([&] {
+    const auto live = nlohmann::json::parse(Get(master, "/live.json").second, nullptr, false);
+    if (!live.is_object() || live["groups"].empty() || live["events"].empty()) return false;
+    const auto& group = live["groups"][0];
+    return group["paths"]["ranks"].size() == 2 && group["peers"][0]["live"].is_object();
+  }));
+  EXPECT_EQ(Get(AddressOf(cluster_.daemon(0)), "/").first, 404) << "a daemon has none";
+  EXPECT_EQ(Get(AddressOf(cluster_.daemon(0)), "/live.json").first, 404);
 }
 
 TEST_P(HttpTest, HealthAndReadinessTellApartADeadMasterAndAStoppedProcess) {

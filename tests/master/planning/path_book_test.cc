@@ -17,6 +17,21 @@ std::vector<control::PeerInfo> PeerInfos(std::initializer_list<std::uint64_t> id
   return members;
 }
 
+TEST(PathBook, FactsAreAsTheyWereReportedWithTheirTime) {
+  PathBook book;
+  const TimePoint now{milliseconds(5)};
+  (void)book.SetRate(PeerId(7), PeerId(9), 5'000'000);
+  (void)book.SetRoundTrip(PeerId(7), PeerId(9), milliseconds(100));
+  book.NoteMeasured(PeerId(7), PeerId(9), now);
+  const PathBook::Facts facts = book.FactsOf(PeerId(7), PeerId(9));
+  EXPECT_EQ(facts.bytes_per_second, 5'000'000U);
+  EXPECT_EQ(facts.round_trip, Duration(milliseconds(100)));
+  EXPECT_EQ(facts.measured_at, now);
+  EXPECT_EQ(book.FactsOf(PeerId(9), PeerId(7)).measured_at, std::nullopt);
+  book.Forget(PeerId(9));
+  EXPECT_EQ(book.FactsOf(PeerId(7), PeerId(9)).measured_at, std::nullopt);
+}
+
 TEST(PathBook, RatesGoOneWayAndRoundTripsBoth) {
   PathBook book;
   EXPECT_TRUE(book.SetRate(PeerId(7), PeerId(9), 5'000'000));

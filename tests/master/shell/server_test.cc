@@ -91,7 +91,7 @@ control::ToMaster HelloMessage(std::uint32_t version) {
 TEST_F(ServerTest, ProgramAsksItselfWithoutAConnection) {
   Start();
   std::string status;
-  server_->AskStatus([&](std::string answer) { status = std::move(answer); });
+  server_->AskStatus({}, [&](std::string answer) { status = std::move(answer); });
   EXPECT_EQ(status, "") << "it answers in a later turn";
   ASSERT_TRUE(RunUntil([&] { return !status.empty(); }));
   EXPECT_NE(status.find("\"master\""), std::string::npos) << status;

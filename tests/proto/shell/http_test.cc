@@ -97,6 +97,24 @@ TEST_F(HttpServerTest, PathsSayWhatTheyAreFor) {
   EXPECT_TRUE(IsOk(head) && head.ends_with("\r\n\r\n")) << head;
 }
 
+TEST_F(HttpServerTest, FilesOfTheProgramAreServedAsTheyAreAndMayUseNothingElse) {
+  static constexpr char kBody[] = "<p>hello";
+  server_.emplace(HttpQuestions{.health = AnswerHealth,
+                                .status = AnswerStatus,
+                                .live = [](const HttpQuestions::Answer& answer) { answer(std::string("{}"), {}); }},
+                  HttpLimits{}, HttpPages{{"/", "text/html; charset=utf-8", kBody}});
+  address_ = server_->Start("127.0.0.1:0").value();
+  const std::string page = Get("/");
+  EXPECT_TRUE(IsOk(page) && page.ends_with("\r\n\r\n<p>hello")) << page;
+  EXPECT_NE(page.find("\r\nContent-Type: text/html; charset=utf-8\r\n"), std::string::npos) << page;
+  EXPECT_NE(page.find("\r\nContent-Security-Policy: default-src 'none'; script-src 'self';"), std::string::npos);
+  const std::string live = Get("/live.json");
+  EXPECT_TRUE(IsOk(live) && live.ends_with("\r\n\r\n{}")) << live;
+  EXPECT_NE(live.find("\r\nContent-Type: application/json\r\n"), std::string::npos) << live;
+  EXPECT_NE(Get("/none").find("readyz are served here, and /"), std::string::npos);
+  EXPECT_TRUE(AnswerOn(Send("POST / HTTP/1.1\r\n\r\n")).starts_with("HTTP/1.1 405 "));
+}
+
 TEST_F(HttpServerTest, SlowClientsKeepNobodyWaiting) {
   Start();
   std::vector<net::UniqueFd> slow;
