@@ -27,6 +27,16 @@ Result<Endpoint> ParseEndpoint(const std::string& text) {
   return endpoint;
 }
 
+Result<Endpoint> ParseEndpointToDial(const std::string& text) {
+  Result<Endpoint> endpoint = ParseEndpoint(text);
+  if (endpoint.ok() && endpoint.value().port == 0) {
+    return Status(Code::kInvalidArgument, "'" + text +
+                                              "' has port 0, where nobody can be dialled: give the port that "
+                                              "is listened on (its log says it: listening address=)");
+  }
+  return endpoint;
+}
+
 std::string ToString(const Endpoint& endpoint) {
   const bool v6 = endpoint.host.find(':') != std::string::npos;
   return (v6 ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);

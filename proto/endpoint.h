@@ -15,6 +15,8 @@ struct Endpoint {
 
 // Both parts are mandatory; port 0 is allowed, an IPv6 host is in brackets. kInvalidArgument says what is wrong.
 Result<Endpoint> ParseEndpoint(const std::string& text);
+// The same of an address to connect to: port 0 is refused.
+Result<Endpoint> ParseEndpointToDial(const std::string& text);
 std::string ToString(const Endpoint& endpoint);
 
 // Advice for an errno of bind or listen, to be appended to an error text.

@@ -1,12 +1,19 @@
 // ringwayctl: the operator's command line.
+#include <unistd.h>
+
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "client/ctl/certs.h"
 #include "client/ctl/doctor/doctor.h"
 #include "client/ctl/drain.h"
 #include "client/ctl/render.h"
 #include "client/ctl/render_plan.h"
+#include "client/ctl/watch/events.h"
+#include "client/ctl/watch/source.h"
+#include "client/ctl/watch/top.h"
+#include "client/ctl/watch/why.h"
 #include "proto/byte_size.h"
 #include "proto/shell/options.h"
 #include "proto/shell/query.h"
@@ -16,37 +23,58 @@ namespace ringway::ctl {
 namespace {
 
 constexpr const char* kProgram = "ringwayctl";
+constexpr const char* kUsualSocket = "/run/ringway/ringwayd.sock";
 constexpr int kDrainMs = 60'000;  // more than running operations may take to finish
 constexpr int kExitSerious = 1;
 constexpr const char* kOnlyTheMaster = "only the master can: give --master HOST:PORT";
 
 struct Options {
+  const CLI::App* command = nullptr;  // the one that was given
   std::string master;
   std::string socket;
   int timeout_ms = 5000;
   bool as_json = false;
-  bool plan = false;
-  bool evict = false;
-  bool drain = false;
-  bool certs = false;  // status, if none of these flags is set
-  CertsOrder certs_order;
-  DrainOrder drain_order;
-  bool doctor = false;
-  DoctorOrder doctor_order;
+  CertsOrder certs;
+  DrainOrder drain;
+  DoctorOrder doctor;
+  EventsOrder events;
+  TopOrder top;
   shell::TlsOptions tls;
   std::string group;
   std::string bytes;
   std::string peer;
 
   std::chrono::milliseconds timeout() const { return std::chrono::milliseconds(timeout_ms); }
+  bool is(const std::string& name) const { return command->get_name() == name; }
 };
 
-Options ParseOptions(int argc, char** argv) {
+void AddCommands(CLI::App& app, Options* options) {
+  app.add_subcommand("status", "groups, epochs, peers, ranks, sites, ring order, counters, who waits for whom");
+  AddEvents(app, &options->events);
+  CLI::App* why = app.add_subcommand("why", "who or what holds a group up now, with what to do");
+  why->add_option("GROUP", options->group, "the group")->required();
+  AddTop(app, &options->top);
+  CLI::App* plan = app.add_subcommand(
+      "plan", "explains a group's plan for one size: times of the algorithms, ring, bottleneck; asks the master");
+  plan->add_option("--group", options->group, "group to explain")->required();
+  plan->add_option("--bytes", options->bytes, "size of an operation (suffixes K M G)")->required();
+  CLI::App* evict = app.add_subcommand(
+      "evict", "drops a peer: the others go on, and its trainer, if it lives, joins again; asks the master");
+  evict->add_option("--group", options->group, "its group")->required();
+  evict->add_option("--peer", options->peer, "its name, as status shows it, or peer id, as status --json does")
+      ->required();
+  CLI::App* drain = app.add_subcommand(
+      "drain",
+      "takes a daemon out of service: its trainers finish what runs and leave, none may join; asks the master");
+  drain->add_option("NAME", options->drain.daemon, "the daemon's name, as status shows it")->required();
+  drain->add_flag("--end", options->drain.end, "take it into service again");
+  AddCerts(app, &options->certs);
+  AddDoctor(app, &options->doctor);
+  app.require_subcommand(1);
+}
+
+Options ParseOptions(CLI::App& app, int argc, char** argv) {
   Options options;
-  CLI::App app(
-      "Shows the state of a Ringway master or daemon, explains a group's plan, evicts a peer, drains a daemon, "
-      "makes certificates, finds what is wrong on this host.",
-      kProgram);
   app.fallthrough();  // --master and --socket may also follow the command
   app.add_option("--master", options.master, "master to ask, HOST:PORT (default: none; give this or --socket)");
   app.add_option("--socket", options.socket, "socket of the daemon to ask (default: none)");
@@ -55,32 +83,11 @@ Options ParseOptions(int argc, char** argv) {
                       ->check(CLI::Range(1, 600000));
   app.add_flag("--json", options.as_json, "print JSON");
   shell::AddTlsOptions(app, &options.tls);
-  app.add_subcommand("status", "groups, epochs, peers, ranks, sites, ring order, counters");
-  CLI::App* plan = app.add_subcommand(
-      "plan", "explains a group's plan for one size: times of the algorithms, ring, bottleneck; asks the master");
-  plan->add_option("--group", options.group, "group to explain")->required();
-  plan->add_option("--bytes", options.bytes, "size of an operation (suffixes K M G)")->required();
-  CLI::App* evict = app.add_subcommand(
-      "evict", "drops a peer: the others go on, and its trainer, if it lives, joins again; asks the master");
-  evict->add_option("--group", options.group, "its group")->required();
-  evict->add_option("--peer", options.peer, "its name, as status shows it, or peer id, as status --json does")
-      ->required();
-  CLI::App* drain = app.add_subcommand(
-      "drain",
-      "takes a daemon out of service: its trainers finish what runs and leave, none may join; asks the master");
-  drain->add_option("NAME", options.drain_order.daemon, "the daemon's name, as status shows it")->required();
-  drain->add_flag("--end", options.drain_order.end, "take it into service again");
-  const CLI::App* certs = AddCerts(app, &options.certs_order);
-  const CLI::App* doctor = AddDoctor(app, &options.doctor_order);
-  app.require_subcommand(1);
+  AddCommands(app, &options);
   shell::ParseOrExit(app, argc, argv);
-  options.plan = plan->parsed();
-  options.evict = evict->parsed();
-  options.drain = drain->parsed();
-  if (options.drain && timeout->count() == 0) options.timeout_ms = kDrainMs;
-  options.certs = certs->parsed();
-  options.doctor = doctor->parsed();
-  if (!options.doctor && !options.master.empty() && !options.socket.empty()) {
+  options.command = app.get_subcommands().front();
+  if (options.is("drain") && timeout->count() == 0) options.timeout_ms = kDrainMs;
+  if (!options.is("doctor") && !options.master.empty() && !options.socket.empty()) {
     shell::Die(kProgram, "--master excludes --socket: give one of them; see ringwayctl --help");
   }
   return options;
@@ -88,8 +95,8 @@ Options ParseOptions(int argc, char** argv) {
 
 Result<shell::MasterAddress> MasterOf(const Options& options, const std::string& without) {
   if (options.master.empty()) return Status(Code::kInvalidArgument, without);
-  const Result<Endpoint> endpoint = ParseEndpoint(options.master);
-  if (!endpoint.ok()) return endpoint.status();
+  const Result<Endpoint> endpoint = ParseEndpointToDial(options.master);
+  if (!endpoint.ok()) return Status(endpoint.status().code(), "--master: " + endpoint.status().text());
   // Every role of the installation may query.
   Result<shell::TlsSetup> tls =
       shell::SetUpTls(options.tls, {.roles = {ProcessRole::kOperator, ProcessRole::kMaster, ProcessRole::kDaemon}});
@@ -97,10 +104,14 @@ Result<shell::MasterAddress> MasterOf(const Options& options, const std::string&
   return shell::MasterAddress{.endpoint = endpoint.value(), .security = std::move(tls.value().security)};
 }
 
-Result<std::string> AskStatus(const Options& options) {
-  if (!options.socket.empty()) return shell::QueryDaemon(options.socket, options.timeout());
+// Without either option, the daemon of this host, if there is one.
+Result<StatusSource> SourceOf(const Options& options) {
+  const bool usual = options.master.empty() && options.socket.empty() && ::access(kUsualSocket, F_OK) == 0;
+  const std::string socket = usual ? kUsualSocket : options.socket;
+  if (!socket.empty()) return StatusSource(socket, options.timeout());
   const Result<shell::MasterAddress> master = MasterOf(options, "give --master HOST:PORT or --socket PATH");
-  return master.ok() ? shell::QueryMaster(master.value(), options.timeout()) : master.status();
+  if (!master.ok()) return master.status();
+  return StatusSource(master.value(), options.timeout());
 }
 
 Status Evict(const Options& options) {
@@ -112,20 +123,38 @@ Status Evict(const Options& options) {
   return shell::GiveOrder(master.value(), order, options.timeout());
 }
 
-Result<std::string> Drain(const Options& options) {
-  const Result<shell::MasterAddress> master = MasterOf(options, kOnlyTheMaster);
-  return master.ok() ? Drain(master.value(), options.drain_order, options.timeout()) : master.status();
-}
+// ---- commands: what they print
 
-// Runs a command that changes something; returns its output.
-Result<std::string> Change(const Options& options) {
-  if (options.certs) return Carry(options.certs_order);
-  if (options.drain) return Drain(options);
+Result<std::string> RunEvict(const Options& options) {
   if (const Status status = Evict(options); !status.ok()) return status;
   return "group " + options.group + " drops " + options.peer + "\n";
 }
 
-Result<std::string> AskPlan(const Options& options) {
+Result<std::string> RunDrain(const Options& options) {
+  const Result<shell::MasterAddress> master = MasterOf(options, kOnlyTheMaster);
+  return master.ok() ? Drain(master.value(), options.drain, options.timeout()) : master.status();
+}
+
+Result<std::string> RunStatus(const Options& options) {
+  const Result<StatusSource> source = SourceOf(options);
+  if (!source.ok()) return source.status();
+  const Result<std::string> status = source.value().Ask({});
+  if (!status.ok()) return status.status();
+  return options.as_json ? status.value() + "\n" : Render(status.value());
+}
+
+Result<std::string> RunWhy(const Options& options) {
+  const Result<StatusSource> source = SourceOf(options);
+  if (!source.ok()) return source.status();
+  control::StatusRequest request;
+  request.set_group(options.group);
+  request.set_paths(true);
+  const Result<std::string> status = source.value().Ask(request);
+  if (!status.ok()) return status.status();
+  return RenderWhy(status.value(), options.group, options.as_json);
+}
+
+Result<std::string> RunPlan(const Options& options) {
   const Result<shell::MasterAddress> master = MasterOf(options, kOnlyTheMaster);
   if (!master.ok()) return master.status();
   const std::optional<std::uint64_t> bytes = ParseBytes(options.bytes);
@@ -133,34 +162,53 @@ Result<std::string> AskPlan(const Options& options) {
   control::PlanRequest request;
   request.set_group(options.group);
   request.set_bytes(*bytes);
-  return shell::QueryPlan(master.value(), request, options.timeout());
+  const Result<std::string> plan = shell::QueryPlan(master.value(), request, options.timeout());
+  if (!plan.ok()) return plan.status();
+  return options.as_json ? plan.value() + "\n" : RenderPlan(plan.value());
 }
 
 int RunDoctor(const Options& options) {
   if (!options.master.empty()) {
-    if (const auto master = ParseEndpoint(options.master); !master.ok()) shell::Die(kProgram, master.status().text());
+    if (const auto master = ParseEndpointToDial(options.master); !master.ok()) {
+      shell::Die(kProgram, "--master: " + master.status().text());
+    }
   }
-  const Findings findings =
-      Examine(options.doctor_order,
-              {.master = options.master, .socket = options.socket, .tls = options.tls, .timeout = options.timeout()});
+  const Findings findings = Examine(options.doctor, {.master = options.master,
+                                                     .socket = options.socket,
+                                                     .usual_socket = kUsualSocket,
+                                                     .tls = options.tls,
+                                                     .timeout = options.timeout()});
   const std::string text = options.as_json ? FindingsJson(findings) + "\n" : RenderFindings(findings);
   std::printf("%s", text.c_str());
   return AnyFails(findings) ? kExitSerious : 0;
 }
 
+Status RunLive(const Options& options) {
+  const Result<StatusSource> source = SourceOf(options);
+  if (!source.ok()) return source.status();
+  return options.is("top") ? RunTop(source.value(), options.top)
+                           : RunEvents(source.value(), options.events, options.as_json);
+}
+
 int Run(int argc, char** argv) {
-  const Options options = ParseOptions(argc, argv);
-  if (options.doctor) return RunDoctor(options);
-  if (options.certs || options.drain || options.evict) {
-    const Result<std::string> said = Change(options);
-    if (!said.ok()) shell::Die(kProgram, said.status().text());
-    std::printf("%s", said.value().c_str());
+  CLI::App app(
+      "Shows the state of a Ringway master or daemon, what happened, who or what holds a group up, explains its plan, "
+      "evicts a peer, drains a daemon, makes certificates, finds what is wrong on this host.",
+      kProgram);
+  const Options options = ParseOptions(app, argc, argv);
+  if (options.is("doctor")) return RunDoctor(options);
+  if (options.is("top") || options.is("events")) {
+    if (const Status status = RunLive(options); !status.ok()) shell::Die(kProgram, status.text());
     return 0;
   }
-  Result<std::string> text = options.plan ? AskPlan(options) : AskStatus(options);
-  if (text.ok() && !options.as_json) text = options.plan ? RenderPlan(text.value()) : Render(text.value());
+  const Result<std::string> text = options.is("certs")   ? Carry(options.certs)
+                                   : options.is("drain") ? RunDrain(options)
+                                   : options.is("evict") ? RunEvict(options)
+                                   : options.is("plan")  ? RunPlan(options)
+                                   : options.is("why")   ? RunWhy(options)
+                                                         : RunStatus(options);
   if (!text.ok()) shell::Die(kProgram, text.status().text());
-  std::printf("%s%s", text.value().c_str(), options.as_json ? "\n" : "");
+  std::printf("%s", text.value().c_str());
   return 0;
 }
 

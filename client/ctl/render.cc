@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "client/ctl/table.h"
+#include "client/ctl/watch/peer_rows.h"
 #include "proto/peer_counts.h"
 
 namespace ringway::ctl {
@@ -91,6 +92,9 @@ std::string RenderGroup(const json& group) {
     if (group.contains(key)) out += "  " + key + " " + Text(group, key.c_str()) + "\n";
   }
   const bool master = group.contains("peers");
+  if (master) {
+    for (const std::string& sentence : WaitSentences(PeerRows({{"groups", {group}}}))) out += "  " + sentence + "\n";
+  }
   Row columns = {"rank", "name", "site", "address", master ? "state" : "peer_id"};
   for (const PeerCountInfo& count : kPeerCounts) {
     if (master && count.in_tables) columns.emplace_back(count.name);
@@ -115,7 +119,7 @@ std::string RenderGroup(const json& group) {
 }  // namespace
 
 Result<std::string> Render(const std::string& json_text) {
-  const json status = json::parse(json_text, nullptr, false);
+  const json status = ParseStatus(json_text);
   if (!status.is_object()) return Status(Code::kProtocol, "the status is no JSON object");
   std::string out;
   if (const auto master = status.find("master"); master != status.end()) {

@@ -36,11 +36,6 @@ bool IsTrue(const json& object, const char* key) {
   return found != object.end() && found->is_boolean() && found->get<bool>();
 }
 
-std::uint64_t CountAt(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
-}
-
 std::string AlgorithmsTable(const json& plan) {
   std::vector<Row> rows = {{"algorithm", "predicted", "measured", "operations"}};
   const std::string chosen = Text(plan, "chosen");

@@ -6,11 +6,22 @@ namespace ringway::ctl {
 
 using nlohmann::json;
 
+json ParseStatus(const std::string& text) {
+  constexpr int kLevelsMax = 32;
+  const auto is_shallow = [](int depth, json::parse_event_t, json&) { return depth < kLevelsMax; };
+  return json::parse(text, is_shallow, false);
+}
+
 std::string Text(const json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return "-";
   if (found->is_string()) return found->get<std::string>().empty() ? "-" : found->get<std::string>();
   return found->dump();
+}
+
+std::uint64_t CountAt(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
 }
 
 std::vector<json> Objects(const json& object, const char* key) {

@@ -21,8 +21,8 @@ inline constexpr int kLivePathsMax = 64;
 inline constexpr std::size_t kWaitTextBytesMax = 256;
 inline constexpr std::uint64_t kOperationUsMax = 1'000'000'000'000;
 
-// Returns the counters without entries beyond kOpTimesMax and kLivePathsMax, of unknown algorithms or sizes, and without
-// unknown fields, so that their size is bounded.
+// Returns the counters without entries beyond kOpTimesMax and kLivePathsMax, of unknown algorithms or sizes, and
+// without unknown fields, so that their size is bounded.
 control::PeerCounters CheckedCounters(const control::PeerCounters& counters);
 
 struct SeenTime {

@@ -226,6 +226,37 @@ void ExitChecked(const std::string& program) {
   std::exit(0);
 }
 
+namespace {
+
+std::vector<const CLI::App*> CommandsIn(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+// The innermost command that was given.
+const CLI::App& Given(const CLI::App& app) {
+  const std::vector<CLI::App*> given = app.get_subcommands();
+  return given.empty() ? app : Given(*given.front());
+}
+
+// The word that stands where a command belongs; empty: there is none, or no command belongs there.
+std::string MistypedCommand(const CLI::App& app) {
+  if (CommandsIn(Given(app)).empty()) return "";
+  for (const std::string& word : app.remaining(true)) {
+    if (!word.starts_with('-')) return word;
+  }
+  return "";
+}
+
+std::string CommandsOf(const CLI::App& app) {
+  std::string names;
+  for (const CLI::App* command : CommandsIn(Given(app))) {
+    names += (names.empty() ? " " : ", ") + command->get_name();
+  }
+  return names;
+}
+
+}  // namespace
+
 Status Parse(CLI::App& app, int argc, const char* const* argv) {
   app.set_config("--config", "", "TOML file with the options of this page by their long names");
   app.config_formatter(std::make_shared<TomlConfig>(app));
@@ -249,7 +280,8 @@ Status Parse(CLI::App& app, int argc, const char* const* argv) {
     const std::vector<std::string>& paths = app.get_config_ptr()->results();
     return refuse(paths.empty() ? error.what() : "--config: " + WhyUnreadable(paths.back()));
   } catch (const CLI::ParseError& error) {
-    return refuse(error.what());
+    const std::string word = MistypedCommand(app);
+    return refuse(word.empty() ? error.what() : "no command '" + word + "': it is one of" + CommandsOf(app));
   }
 }
 

@@ -125,6 +125,26 @@ TEST(DoctorTest, WithoutOptionsItLooksAtTheHostAlone) {
   EXPECT_NE(report.LevelOf("descriptors"), "none");
 }
 
+// In a /run of its own.
+TEST(DoctorTest, WithoutOptionsItLooksAtTheDaemonsUsualSocket) {
+  if (std::filesystem::exists("/etc/ringway")) GTEST_SKIP() << "Ringway is installed here";
+  if (RunToEnd({"/usr/bin/unshare", "-m", "/bin/true"}).code != 0) GTEST_SKIP() << "no mount namespaces here";
+  Cluster cluster({.daemons = 1, .tls = false});
+  const Argv wrapper = {"/usr/bin/unshare",
+                        "-m",
+                        "/bin/sh",
+                        "-c",
+                        "mount -t tmpfs none /run && mkdir /run/ringway && ln -s " + cluster.socket(0) +
+                            " /run/ringway/ringwayd.sock && exec \"$@\"",
+                        "sh"};
+  const Report report = Examine({}, wrapper);
+  EXPECT_EQ(report.LevelOf("daemon"), "ok") << report.WhatOf("daemon");
+  EXPECT_NE(report.WhatOf("daemon").find("daemon d0 runs"), std::string::npos) << report.WhatOf("daemon");
+  Argv status = wrapper;
+  status.insert(status.end(), {RINGWAY_CTL, "status"});
+  EXPECT_NE(RunToEnd(status).out.find("daemon d0 "), std::string::npos);
+}
+
 TEST(DoctorTest, HealthyClusterHasNothingSerious) {
   Cluster cluster({.daemons = 0, .tls = true});
   for (int i = 0; i < 2; ++i) (void)cluster.AddDaemon({"--memory-max", "64M"});

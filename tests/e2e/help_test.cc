@@ -31,6 +31,8 @@ const std::vector<Program>& AllPrograms() {
                                                  {{RINGWAY_CTL, "--help"},
                                                   {RINGWAY_CTL, "doctor", "--help"},
                                                   {RINGWAY_CTL, "plan", "--help"},
+                                                  {RINGWAY_CTL, "events", "--help"},
+                                                  {RINGWAY_CTL, "top", "--help"},
                                                   {RINGWAY_CTL, "evict", "--help"},
                                                   {RINGWAY_CTL, "drain", "--help"},
                                                   {RINGWAY_CTL, "certs", "issue", "--help"}}},

@@ -45,6 +45,14 @@ TEST(ParseEndpointTest, RefusesEverythingElseAndNamesIt) {
   }
 }
 
+TEST(ParseEndpointToDialTest, PortZeroIsRefusedWithWhatToGive) {
+  EXPECT_EQ(ParseEndpointToDial("host:7400").value().port, 7400);
+  const Status zero = ParseEndpointToDial("host:0").status();
+  EXPECT_EQ(zero.code(), Code::kInvalidArgument);
+  EXPECT_NE(zero.text().find("'host:0' has port 0"), std::string::npos) << zero.text();
+  EXPECT_FALSE(ParseEndpointToDial("host").ok());
+}
+
 TEST(ListenRemedyTest, IsAboutThePortOnlyWhereThePortIsInTheWay) {
   EXPECT_NE(ListenRemedy(EADDRINUSE).find("another port"), std::string::npos);
   EXPECT_NE(ListenRemedy(EACCES).find("1024"), std::string::npos);

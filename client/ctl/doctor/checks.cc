@@ -21,6 +21,9 @@ using namespace rows;
 constexpr std::uint64_t kClockWarnSeconds = 10;
 constexpr std::uint64_t kClockFailSeconds = std::chrono::seconds(tls::kClocksDiffer).count();
 
+// The findings of one check that may find something at each of many peers.
+constexpr std::size_t kFindingsMax = 64;
+
 std::string Reload(const Facts& facts, const std::string& program) {
   return (facts.host.systemd ? "systemctl reload " : "send SIGHUP to reload ") + program;
 }
@@ -93,6 +96,12 @@ Findings CheckCertificates(const Facts& facts) {
   return findings;
 }
 
+// A status may have millions of peers, if a hostile program says so: what is left out is counted.
+void AddBounded(Finding finding, Findings& findings, std::size_t* left_out) {
+  if (findings.size() < kFindingsMax) return findings.push_back(std::move(finding));
+  ++*left_out;
+}
+
 Findings CheckMaster(const Facts& facts) {
   const MasterFacts& master = facts.master;
   if (master.place.empty()) return {Say(kMasterUnknown)};
@@ -106,13 +115,15 @@ Findings CheckMaster(const Facts& facts) {
     return {Say(row.At(master.expected ? kFail : kWarn), {master.outcome.text()})};
   }
   Findings findings = {Say(kMasterAnswers, {master.place})};
+  std::size_t left_out = 0;
   for (const Json& group : ObjectsAt(master.status, "groups")) {
     for (const Json& peer : ObjectsAt(group, "peers")) {
       const std::string why = TextAt(peer, "why");
       if (TextAt(peer, "state") != "pending" || why.empty()) continue;
-      findings.push_back(Say(kPeerPending, {TextAt(peer, "name"), TextAt(group, "name"), why}));
+      AddBounded(Say(kPeerPending, {TextAt(peer, "name"), TextAt(group, "name"), why}), findings, &left_out);
     }
   }
+  if (left_out > 0) findings.push_back(Say(kMorePending, {std::to_string(left_out)}));
   return findings;
 }
 
@@ -223,16 +234,20 @@ std::set<std::string> LinkedAddresses(const DaemonFacts& daemon) {
 // Only the connections of others prove that they reach this daemon.
 void CheckLinks(const DaemonFacts& daemon, Findings& findings) {
   std::size_t up = 0;
+  std::size_t left_out = 0;
+  Findings missing;
   for (const Json& group : ObjectsAt(daemon.status, "groups")) {
     for (const Json& pair : ObjectsAt(group, "pairs")) {
       const std::string name = TextAt(pair, "name");
       if (IsUp(pair)) {
         ++up;
       } else {
-        findings.push_back(Say(kNoLane, {name.empty() ? "a newcomer" : name, TextAt(group, "name")}));
+        AddBounded(Say(kNoLane, {name.empty() ? "a newcomer" : name, TextAt(group, "name")}), missing, &left_out);
       }
     }
   }
+  findings.insert(findings.end(), missing.begin(), missing.end());
+  if (left_out > 0) findings.push_back(Say(kMoreLanes, {std::to_string(left_out)}));
   const std::string address = TextAt(daemon.self(), "address");
   findings.push_back(up > 0            ? Say(kLinksStand, {std::to_string(up)})
                      : address.empty() ? Say(kNotAdvertised)

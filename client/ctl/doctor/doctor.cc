@@ -199,6 +199,8 @@ class Examination {
     DaemonFacts& daemon = facts_.daemon;
     daemon.expected = !context_.socket.empty();
     daemon.place = daemon.expected ? context_.socket : ValueOf(daemon_config_, "socket");
+    if (daemon.place.empty() && ::access(context_.usual_socket.c_str(), F_OK) == 0)
+      daemon.place = context_.usual_socket;
     if (daemon.place.empty()) return;
     Ask(&daemon, "daemon",
         [socket = daemon.place, timeout = context_.timeout] { return shell::QueryDaemon(socket, timeout); });

@@ -25,6 +25,7 @@ const CLI::App* AddDoctor(CLI::App& app, DoctorOrder* order);
 struct DoctorContext {
   std::string master;
   std::string socket;
+  std::string usual_socket;  // looked at where no other is given, and this one is there
   shell::TlsOptions tls;
   std::chrono::milliseconds timeout;  // of each step
 };

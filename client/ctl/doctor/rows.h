@@ -51,6 +51,7 @@ inline constexpr Row
                      "issues both; or correct the address"},
   kMasterSilent     {kFail, "{0}", "start ringway-master on its host, or correct the address"},
   kPeerPending      {kWarn, "peer {0} is not in group {1} yet: {2}", "if that stays: ringwayctl doctor on its host"},
+  kMorePending      {kWarn, "{0} more peers are not in their groups yet", "ringwayctl status lists them"},
 
   kDaemonUnknown    {kSkip, "its socket is not known: give --socket PATH"},
   kDaemonRuns       {kOk,   "daemon {0} runs, connected to the master at {1}"},
@@ -84,6 +85,7 @@ inline constexpr Row
   kNotDialled       {kSkip, "{0} more daemons were not dialled: run ringwayctl doctor on their hosts"},
   kNoLane           {kFail, "no lane to {0} of group {1} stands",
                      "ringwayctl doctor on its host; open the daemons' ports to each other"},
+  kMoreLanes        {kFail, "no lane to {0} more peers stands", "ringwayctl status --socket lists them"},
   kLinksStand       {kOk,   "links to {0} peers stand"},
   kNotAdvertised    {kSkip, "nobody can dial this daemon (--advertise none): it dials the others"},
   kWayBackUnknown   {kSkip, "whether others reach this daemon at {0} is seen from their hosts only: run "

@@ -212,6 +212,25 @@ TEST(ParseTest, MistakesBehindACommandPointToItsOwnHelp) {
   EXPECT_TRUE(text.ends_with("--role is required; see program certs issue --help")) << text;
 }
 
+TEST(ParseTest, MistypedCommandIsNamedWithThoseThatThereAre) {
+  CLI::App app("A program.", "program");
+  app.fallthrough();
+  app.add_flag("--json");
+  CLI::App* certs = app.add_subcommand("certs", "makes them");
+  certs->add_subcommand("issue", "makes one");
+  certs->require_subcommand(1);
+  app.add_subcommand("status", "shows it");
+  app.require_subcommand(1);
+  const std::array wrong = {"program", "--json", "statsu"};
+  EXPECT_EQ(Parse(app, wrong.size(), wrong.data()).text(),
+            "no command 'statsu': it is one of certs, status; see program --help");
+  const std::array inner = {"program", "certs", "isue"};
+  EXPECT_EQ(Parse(app, inner.size(), inner.data()).text(),
+            "no command 'isue': it is one of issue; see program certs --help");
+  const std::array none = {"program"};
+  EXPECT_EQ(Parse(app, none.size(), none.data()).text().find("no command"), std::string::npos);
+}
+
 TEST(ChangedOptionsTest, NamesWhatIsNewGoneOrOther) {
   EXPECT_EQ(ChangedOptions({{"a", "1"}, {"b", "2"}}, {{"a", "1"}, {"b", "2"}}, ""), "");
   EXPECT_EQ(ChangedOptions({{"a", "1"}, {"b", "2"}, {"r", "3"}}, {{"b", "3"}, {"c", "4"}}, "r"), "b,c,a");

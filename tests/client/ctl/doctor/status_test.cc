@@ -115,6 +115,21 @@ TEST(StatusTest, NoTypeIsTakenForGranted) {
   }
 }
 
+TEST(StatusTest, FindingsOfAHostileStatusAreCountedNotListed) {
+  Json master = Json::parse(kMaster), daemon = Json::parse(kDaemon);
+  const Json pending = {{"name", "x"}, {"state", "pending"}, {"why", "w"}};
+  for (int i = 0; i < 5000; ++i) {
+    master["groups"][0]["peers"].push_back(pending);
+    daemon["groups"][0]["pairs"].push_back({{"name", "p"}, {"lanes_up", 0}});
+  }
+  for (int i = 0; i < 9; ++i) master["groups"].push_back(master["groups"][0]);
+  const Facts facts = FactsOf(master.dump(), daemon.dump());
+  EXPECT_EQ(WhatOf(facts, "master").size(), 65U);
+  EXPECT_EQ(WhatOf(facts, "master").back(), std::to_string(10 * 4094 - 63) + " more peers are not in their groups yet");
+  EXPECT_EQ(WhatOf(facts, "ports").size(), 66U);
+  EXPECT_THAT(WhatOf(facts, "ports").at(64), HasSubstr("more peers stands"));
+}
+
 TEST(StatusTest, LongListsAreCut) {
   Json list = Json::array();
   for (int i = 0; i < 5000; ++i) list.push_back(Json::object());

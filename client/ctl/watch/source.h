@@ -1,0 +1,32 @@
+// Where a status comes from: the master, or a daemon of this host. Blocks, at most for the timeout.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <variant>
+
+#include "proto/control.pb.h"
+#include "proto/result.h"
+#include "proto/shell/query.h"
+
+namespace ringway::ctl {
+
+class StatusSource {
+ public:
+  // `where`: the master, or a daemon's socket.
+  StatusSource(std::variant<shell::MasterAddress, std::string> where, std::chrono::milliseconds timeout)
+      : where_(std::move(where)), timeout_(timeout) {}
+
+  // A daemon has one status, whatever the request says.
+  Result<std::string> Ask(const control::StatusRequest& request) const {
+    const auto* socket = std::get_if<std::string>(&where_);
+    if (socket != nullptr) return shell::QueryDaemon(*socket, timeout_);
+    return shell::QueryMaster(std::get<shell::MasterAddress>(where_), timeout_, request);
+  }
+
+ private:
+  std::variant<shell::MasterAddress, std::string> where_;
+  std::chrono::milliseconds timeout_;
+};
+
+}  // namespace ringway::ctl
