@@ -135,7 +135,7 @@ PairStatus PairTransport::status() {
   const std::vector<LaneTraffic> traffic = Traffic();
   const std::size_t large = flow_.large_lanes(lanes_.size());
   PairStatus status{.other = other_,
-                    .lanes_up = static_cast<std::uint32_t>(lanes_up()),
+                    .lanes_up = static_cast<std::uint32_t>(std::ranges::count(states, true, &LaneState::up)),
                     .round_trip = flow::LaneLook(states, traffic, large).round_trip()};
   flow::ForEachUsed(*this, large, [&](std::size_t) { ++status.lanes_used; });
   status.rate_limit = flow_.pacer().limit();
