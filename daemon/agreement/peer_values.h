@@ -128,7 +128,7 @@ struct PeerOptions {
   Duration stuck_after = Watchdog::kPatience;         // see watchdog.h
   std::shared_ptr<flow::ProbeBook> probes = nullptr;  // the host's; null: its own
   Home home = {};
-  bool takes_state = false;  // of the members, before it is admitted
+  bool takes_state = false;                                // of the members, before it is admitted
   std::shared_ptr<collective::HostBoard> board = nullptr;  // the daemon's; null: all operations go over links
   std::function<void()> wake = {};                         // another peer's event has given it work (HasWork)
 };

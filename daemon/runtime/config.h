@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "daemon/flow/rate_limit.h"
 #include "daemon/flow/pacing.h"
+#include "daemon/flow/rate_limit.h"
 #include "daemon/local/local_server.h"
 #include "proto/permits.h"
 #include "proto/result.h"
