@@ -1,5 +1,5 @@
-// Paces by tokens: one pair to its path's rate, over all of its lanes together (TokenBucket), and all pairs of a host to
-// the uplink's (UplinkShare). Pure.
+// Paces by tokens: one pair to its path's rate, over all of its lanes together (TokenBucket), and all pairs of a host
+// to the uplink's (UplinkShare). Pure.
 #pragma once
 
 #include <compare>

@@ -1,7 +1,8 @@
 // Traffic of a mover (a lane, the lanes of a pair, all pairs of a host): of one tick, and in windows of time during
 // which the mover is the bottleneck. Pure.
 //
-// LaneSet counts what each lane and its pair has moved in a tick; whoever judges lanes, paths or the uplink adds that up.
+// LaneSet counts what each lane and its pair has moved in a tick; whoever judges lanes, paths or the uplink adds that
+// up.
 //
 //   idle --Extend--> lead --it is over--> window --Extend, long enough--> totals; the next window starts
 //    ^                ^                   |   |
