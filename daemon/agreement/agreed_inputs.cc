@@ -63,7 +63,7 @@ void AgreedInputs::Send(Operation& op) {
 Status AgreedInputs::CatchUp(Operation& op, Submission submission) {
   Descriptor ours = submission.descriptor;
   const Descriptor& theirs = op.submission.descriptor;
-  ours.schedule = theirs.schedule;
+  if (submission.spec.algorithm == 0) ours.schedule = theirs.schedule;
   if (ours != theirs || submission.buffers->output_bytes_max() < op.output_bytes())
     return {Code::kInvalidArgument, "this rank " + DifferenceOf(ours, theirs, op.name) +
                                         ", so nothing was submitted: submit that, or join again"};
@@ -72,6 +72,7 @@ Status AgreedInputs::CatchUp(Operation& op, Submission submission) {
   op.trainers = std::exchange(submission.buffers, op.submission.buffers);
   submission.descriptor = theirs;
   op.submission = std::move(submission);
+  op.attempt.name.priority = op.submission.spec.priority;
   op.waiting.since = op.waiting.staged_at = ctx_.now;
   table_.OnSubmitted(op);
   ctx_.Moved();
@@ -92,9 +93,20 @@ void AgreedInputs::Take(PeerId from, const OpName& name, const InputQuorum::Offe
   quorum_.Add(from, name, offer);
 }
 
+bool AgreedInputs::IsInReach(const OpName& name) const {
+  if (name.channel.value >= abi::kChannelCountMax) return false;
+  const std::uint64_t next = table_.NextSeq(name.channel);
+  if (name.seq < next) return table_.IsFinished(name) || std::as_const(table_).Find(name) != nullptr;
+  return name.seq - next < kBehindMax + abi::kSlotCount;
+}
+
 void AgreedInputs::OnOffer(PeerId from, const control::Offer& message) {
   const OpName name = NameFrom(message.op());
-  if (name.channel.value >= abi::kChannelCountMax || table_.IsTooFarAhead(name) || first() != ctx_.self) return;
+  if (first() != ctx_.self) return;
+  if (!IsInReach(name) || !CanRun(DescriptorFrom(message.op()).value())) {  // which was checked when it came
+    ctx_.AddNote("offer_refused", {{"op", ToString(name)}, {"from", ctx_.NameOf(from)}}, Severity::kWarning);
+    return;
+  }
   RINGWAY_REACHED(kTakeOffer);
   Take(from, name, OfferFrom(message));
 }
@@ -115,7 +127,7 @@ Operation* AgreedInputs::OnInputs(PeerId from, const control::Inputs& message) {
   const OpName name = NameFrom(message.op());
   const Descriptor descriptor = DescriptorFrom(message.op()).value();  // checked when it came
   auto inputs = InputsFrom(message, descriptor, ctx_.view().world_size());
-  if (from != first() || name.channel.value >= abi::kChannelCountMax || !inputs || !CanRun(descriptor)) {
+  if (from != first() || !IsInReach(name) || !inputs || !CanRun(descriptor)) {
     ctx_.AddNote("inputs_refused", {{"op", ToString(name)}, {"from", ctx_.NameOf(from)}}, Severity::kWarning);
     return nullptr;
   }
@@ -136,6 +148,9 @@ Operation* AgreedInputs::Bind(const OpName& name, const Descriptor& descriptor, 
   if (RINGWAY_MUTANT(kTakeOwnInputs) && op->submitted) inputs.absent &= ~(std::uint64_t{1} << Self());
   op->inputs.epoch = ctx_.view().epoch;
   op->inputs.set = std::make_shared<const collective::InputSet>(std::move(inputs));
+  // Its input was still on its way here: the first rank awaits the next one again only if it learns of this one.
+  const bool is_absent = (op->inputs.set->absent & (std::uint64_t{1} << Self())) != 0;
+  if (op->submitted && is_absent && op->inputs.offered != op->inputs.epoch) Send(*op);
   return op;
 }
 

@@ -58,6 +58,8 @@ class AgreedInputs {
   void Offer(Operation& op);
   void Send(Operation& op);
   bool IsDecided(const OpName& name) const;
+  // Returns whether honest ranks may be at it now.
+  bool IsInReach(const OpName& name) const;
   void Take(PeerId from, const OpName& name, const InputQuorum::Offer& offer);
   Operation* Bind(const OpName& name, const Descriptor& descriptor, collective::InputSet inputs);
   // Null: it leaves, for it has no room for the result, or is too far behind.

@@ -1,5 +1,7 @@
 #include "daemon/agreement/input_quorum.h"
 
+#include <algorithm>
+
 #include "proto/mutation.h"
 #include "proto/rules.h"
 
@@ -34,12 +36,13 @@ bool InputQuorum::IsDue(const OpName& name, Open& open, const View& view, TimePo
   if (open.differs) return true;
   const std::uint32_t quorum = Quorum{open.first.descriptor.quorum}.Of(view.world_size());
   if (open.weights.size() < quorum && !RINGWAY_MUTANT(kDecideBelowQuorum)) return false;
-  if (!open.due) open.due = now + open.grace;
+  if (!open.is_enough_since) open.is_enough_since = now;
+  const bool is_over = now >= *open.is_enough_since + open.grace;
   const bool anybody = std::any_of(view.members.begin(), view.members.end(),
                                    [&](PeerId member) { return IsAwaited(member, name, open); });
   RINGWAY_REACHED_IF(!anybody && open.weights.size() < view.world_size(), kAwaitNobody);
-  RINGWAY_REACHED_IF(anybody && now >= *open.due, kGoOnWithout);
-  return !anybody || now >= *open.due;
+  RINGWAY_REACHED_IF(anybody && is_over, kGoOnWithout);
+  return !anybody || is_over;
 }
 
 std::vector<InputQuorum::Decision> InputQuorum::Decide(const View& view, TimePoint now) {
@@ -56,7 +59,8 @@ std::vector<InputQuorum::Decision> InputQuorum::Decide(const View& view, TimePoi
       const auto found = open.weights.find(member);
       if (found == open.weights.end()) {
         decision.inputs.absent |= std::uint64_t{1} << rank;
-        missed_[{member, name.channel}] = name.seq;
+        std::uint64_t& newest = missed_[{member, name.channel}];
+        newest = std::max(newest, name.seq);
       }
       if (decision.descriptor.weighted)
         decision.inputs.weights.push_back(found == open.weights.end() ? 0 : found->second);

@@ -48,10 +48,10 @@ class InputQuorum {
  private:
   struct Open {
     Offer first;
-    std::map<PeerId, double> weights;  // of those that are in
-    Duration grace{};                  // the longest that one asks for
-    bool differs = false;              // descriptors do: all learn so at once
-    std::optional<TimePoint> due;      // the quorum is there
+    std::map<PeerId, double> weights;          // of those that are in
+    Duration grace{};                          // the longest that one asks for
+    bool differs = false;                      // descriptors do: all learn so at once
+    std::optional<TimePoint> is_enough_since;  // the quorum is there
   };
   bool IsAwaited(PeerId peer, const OpName& name, const Open& open) const;
   bool IsDue(const OpName& name, Open& open, const View& view, TimePoint now) const;

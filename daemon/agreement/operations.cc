@@ -40,9 +40,10 @@ Status Operations::Submit(Submission submission) {
                                           " others: wait for it, or cancel it"};
   }
   if (Operation* late = table_.FindUnsubmitted(submission.channel())) {
-    const Status caught_up = agreed_.CatchUp(*late, std::move(submission));
-    if (caught_up.ok()) Settle(*late);
-    return caught_up;
+    if (Status caught_up = agreed_.CatchUp(*late, std::move(submission)); !caught_up.ok()) return caught_up;
+    if (!late->has_outcome()) SetDeadline(*late);
+    Settle(*late);
+    return Status::Ok();
   }
   const std::uint32_t world_size = ctx_.view().world_size();
   const auto trainers = submission.buffers;
@@ -59,10 +60,14 @@ Status Operations::Submit(Submission submission) {
   op.trainers = trainers;
   op.shape = FirstShape(op.submission, ctx_.self, world_size);
   op.waiting.since = op.waiting.staged_at = ctx_.now;
-  if (op.submission.time_limit > Duration::zero()) table_.SetDeadline(op, ctx_.now + op.submission.time_limit);
+  SetDeadline(op);
   ctx_.Moved();
   if (ctx_.views.running()) Start(op);
   return Status::Ok();
+}
+
+void Operations::SetDeadline(Operation& op) {
+  if (op.submission.time_limit > Duration::zero()) table_.SetDeadline(op, ctx_.now + op.submission.time_limit);
 }
 
 bool Operations::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) {

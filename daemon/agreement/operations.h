@@ -90,6 +90,8 @@ class Operations {
   void OnEnd(Code code, const std::string& text);
 
  private:
+  // Its time limit runs from now on.
+  void SetDeadline(Operation& op);
   void Start(Operation& op);
   // Returns whether word of it counts before it is submitted here.
   bool CanComeEarly(const OpName& name) const;

@@ -66,6 +66,7 @@ void HostRound::MakeSegment(std::uint32_t segment) {
 
 void HostRound::End(Rank self) {
   is_over_ = true;
+  sum_ = {};
   Stamp stamp = seats_.begin()->second.executor->stamp();
   for (const auto& [rank, seat] : seats_) {
     const Stamp own = seat.executor->stamp();

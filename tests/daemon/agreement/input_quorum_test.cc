@@ -71,6 +71,17 @@ TEST_F(InputQuorumTest, WhoMissedOneIsNotAwaitedBeforeItHasCaughtUp) {
   EXPECT_EQ(DecidedAt(104), Absent({0}));
 }
 
+TEST_F(InputQuorumTest, AnEarlierOneThatIsDecidedLaterDoesNotCountAsTheNewestMissed) {
+  for (const std::uint64_t from : {1, 2, 3}) Offer(from, 2);
+  (void)DecidedAt(0);
+  EXPECT_EQ(DecidedAt(1000), Absent({0b1000}));
+  for (const std::uint64_t from : {1, 2, 3}) Offer(from, 1);
+  EXPECT_EQ(DecidedAt(1000), Absent({0b1000}));
+  Late(4, 1);
+  for (const std::uint64_t from : {1, 2, 3}) Offer(from, 3);
+  EXPECT_EQ(DecidedAt(2000), Absent({0b1000})) << "it still lacks the second";
+}
+
 TEST_F(InputQuorumTest, ANewViewBeginsAnew) {
   for (const std::uint64_t from : {1, 2, 3}) Offer(from, 1);
   quorum_.OnView();
