@@ -136,8 +136,10 @@ struct StateHeld {
   std::uint64_t members[kWorldSizeMax];
 };
 
+// The daemon ignores it unless `peer_id`, that of the StateHeld it answers, is still the newcomer's.
 struct StateTaken {
   PacketHeader header;
+  std::uint64_t peer_id;
 };
 
 struct JoinReply {

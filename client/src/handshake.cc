@@ -145,7 +145,8 @@ Result<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const J
       const std::uint32_t count = std::min(held.member_count, abi::kWorldSizeMax);
       on_held({.peer_id = held.peer_id, .members = {held.members, held.members + count}});
       deadline = Deadline(options.timeout, &options.interrupted);
-      const auto taken = MakePacket<abi::StateTaken>(abi::PacketType::kStateTaken);
+      auto taken = MakePacket<abi::StateTaken>(abi::PacketType::kStateTaken);
+      taken.peer_id = held.peer_id;
       const Status sent = socket->Send(taken, deadline);  // a daemon that is lost shows at the next receive
       if (!sent.ok() && sent.code() != Code::kDaemonLost) return sent;
       continue;

@@ -363,7 +363,7 @@ Status TrainerSession::OnStateTaken(std::span<const std::byte> bytes) {
   const auto packet = PacketAs<abi::StateTaken>(bytes);
   if (!packet.ok()) return packet.status();
   if (!takes_state_) return ProtocolError("this session takes no state");
-  if (requests_ != nullptr) requests_->OnStateTaken();
+  if (requests_ != nullptr) requests_->OnStateTaken(PeerId(packet.value().peer_id));
   return Status::Ok();
 }
 

@@ -62,7 +62,7 @@ class RequestSink {
   virtual void Cancel(std::uint64_t token) = 0;
   // Replaces the operation's time limit, from now.
   virtual void SetDeadline(std::uint64_t token, Duration after) = 0;
-  virtual void OnStateTaken() = 0;
+  virtual void OnStateTaken(PeerId newcomer) = 0;
   virtual void Leave() = 0;
   // The trainer gets no more replies. inputs_whole: every open operation can be finished for the others.
   virtual void OnTrainerGone(bool inputs_whole) = 0;

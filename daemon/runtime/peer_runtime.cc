@@ -260,8 +260,8 @@ void PeerRuntime::SetDeadline(std::uint64_t token, Duration after) {
   Run();
 }
 
-void PeerRuntime::OnStateTaken() {
-  if (ended_) return;
+void PeerRuntime::OnStateTaken(PeerId newcomer) {
+  if (ended_ || newcomer != options_.self) return;  // it was sent by a trainer that is another newcomer since
   peer_.OnStateTaken(clock_.Now());
   Run();
 }

@@ -130,7 +130,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   void OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) override;
   void Cancel(std::uint64_t token) override;
   void SetDeadline(std::uint64_t token, Duration after) override;
-  void OnStateTaken() override;
+  void OnStateTaken(PeerId newcomer) override;
   void Leave() override;
   void OnTrainerGone(bool inputs_whole) override;
 

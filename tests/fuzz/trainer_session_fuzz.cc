@@ -44,7 +44,7 @@ class Port : public RequestSink {
   }
   void Cancel(std::uint64_t token) override { REQUIRE(!gone && open.contains(token)); }
   void SetDeadline(std::uint64_t token, Duration) override { REQUIRE(!gone && open.contains(token)); }
-  void OnStateTaken() override { REQUIRE(!gone); }
+  void OnStateTaken(PeerId) override { REQUIRE(!gone); }
   void Leave() override { REQUIRE(!gone); }
   void OnTrainerGone(bool) override { REQUIRE(!std::exchange(gone, true)); }
 

@@ -29,7 +29,7 @@ class RecordingRequests : public RequestSink {
   void OnStaged(std::uint64_t, std::uint64_t bytes) override { staged.push_back(bytes); }
   void Cancel(std::uint64_t token) override { cancelled.push_back(token); }
   void SetDeadline(std::uint64_t, Duration) override {}
-  void OnStateTaken() override { ++states_taken; }
+  void OnStateTaken(PeerId newcomer) override { states_taken.push_back(newcomer); }
   void Leave() override { ++leaves; }
   void OnTrainerGone(bool inputs_whole) override { gone.push_back(inputs_whole); }
 
@@ -38,7 +38,7 @@ class RecordingRequests : public RequestSink {
   std::vector<std::uint64_t> staged, cancelled;
   std::vector<bool> gone;
   int leaves = 0;
-  int states_taken = 0;
+  std::vector<PeerId> states_taken;
 };
 
 class RecordingSessions : public SessionSink {

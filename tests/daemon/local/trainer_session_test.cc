@@ -221,9 +221,11 @@ TEST_F(TrainerSessionTest, NewcomerGetsTheMembersWhoseStateItMayTakeAndSaysWhenI
   EXPECT_EQ(held.peer_id, 9U);
   EXPECT_EQ(held.member_count, abi::kWorldSizeMax);
   EXPECT_EQ(held.members[abi::kWorldSizeMax - 1], 3U);
-  EXPECT_EQ(port_.states_taken, 0);
-  Send(MakePacket<abi::StateTaken>(abi::PacketType::kStateTaken));
-  EXPECT_EQ(port_.states_taken, 1);
+  EXPECT_TRUE(port_.states_taken.empty());
+  auto taken = MakePacket<abi::StateTaken>(abi::PacketType::kStateTaken);
+  taken.peer_id = held.peer_id;
+  Send(taken);
+  EXPECT_EQ(port_.states_taken, std::vector{PeerId(9)});
   session_->Joined({.peer = PeerId(9), .epoch = Epoch(1), .rank = 0, .world_size = 1});
   (void)Receive<abi::JoinReply>(abi::PacketType::kJoinReply);
   session_->HoldForState(PeerId(9), {PeerId(3)});
