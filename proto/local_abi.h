@@ -413,9 +413,18 @@ inline constexpr std::string_view kStateGroupMark = "#state-";
 inline std::string StateGroup(const std::string& group, std::uint64_t newcomer, std::uint64_t member) {
   return group + std::string(kStateGroupMark) + std::to_string(newcomer) + "-" + std::to_string(member);
 }
-inline bool IsStateGroup(const std::string& group) { return group.find(kStateGroupMark) != std::string::npos; }
-// The group itself, if it is no StateGroup.
-inline std::string GroupOfState(const std::string& group) { return group.substr(0, group.rfind(kStateGroupMark)); }
+// Returns the group whose state travels in the StateGroup `group`; `group` itself if it is none.
+inline std::string GroupOfState(const std::string& group) {
+  constexpr std::string_view kDigits = "0123456789";
+  const std::size_t mark = group.rfind(kStateGroupMark);
+  if (mark == std::string::npos || mark == 0) return group;
+  const std::string_view peers = std::string_view(group).substr(mark + kStateGroupMark.size());
+  const std::size_t dash = peers.find_first_not_of(kDigits);
+  const bool are_two = dash != std::string_view::npos && peers[dash] == '-' && dash > 0 && dash + 1 < peers.size();
+  const bool are_digits = are_two && peers.find_first_not_of(kDigits, dash + 1) == std::string_view::npos;
+  return are_digits ? group.substr(0, mark) : group;
+}
+inline bool IsStateGroup(const std::string& group) { return GroupOfState(group) != group; }
 
 static_assert(std::atomic<SlotState>::is_always_lock_free && std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(OpSpec) == 80 && sizeof(Submit) == 144 && sizeof(RankCounts) == 24 && sizeof(Join) == 224 &&

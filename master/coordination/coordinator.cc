@@ -5,6 +5,7 @@
 
 #include "master/coordination/names.h"
 #include "proto/frame_codec.h"
+#include "proto/local_abi.h"
 #include "proto/mutation.h"
 #include "proto/rules.h"
 
@@ -288,7 +289,7 @@ void Coordinator::OnRoster(DaemonId id, const control::Roster& roster, TimePoint
 
 Status Coordinator::CheckJoin(const Daemon& daemon, const control::JoinRequest& request) const {
   if (Status status = CheckNames(request); !status.ok()) return status;
-  if (!options_.permits.Allows(request.group(), daemon.name)) {
+  if (!options_.permits.Allows(abi::GroupOfState(request.group()), daemon.name)) {
     return {Code::kJoinRefused, "daemon " + daemon.name + " may not join group " + request.group() +
                                     ": the master's option --allow names others"};
   }

@@ -126,5 +126,16 @@ TEST(ProtocolTest, EveryRowIsARuleThatTheSimulationCountsAndNoOther) {
   for (const std::string& row : counted) EXPECT_TRUE(rows.contains(row)) << "no row in proto/PROTOCOL.md: " << row;
 }
 
+TEST(ProtocolTest, OnlyTheGroupOfTwoThatATrainerFormsIsAStateGroup) {
+  EXPECT_EQ(abi::GroupOfState(abi::StateGroup("job", 17, 2)), "job");
+  EXPECT_TRUE(abi::IsStateGroup(abi::StateGroup("job", 17, 2)));
+  EXPECT_EQ(abi::GroupOfState("job#state-1-2#state-3-4"), "job#state-1-2");
+  for (const char* name : {"job", "job#state-", "job#state-1", "job#state-1-", "job#state--2", "job#state-1-2x",
+                           "job#state-1-2-3", "job#state-x-2", "#state-1-2"}) {
+    EXPECT_EQ(abi::GroupOfState(name), name);
+    EXPECT_FALSE(abi::IsStateGroup(name)) << name;
+  }
+}
+
 }  // namespace
 }  // namespace ringway
