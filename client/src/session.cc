@@ -73,6 +73,7 @@ Result<std::vector<Member>> SessionImpl::Members() {
 }
 
 std::vector<std::uint64_t> SessionImpl::Newcomers() {
+  if (Forked()) return {};
   const Lock lock = memberships_.Acquire();
   return memberships_.link(lock)->Newcomers();
 }
