@@ -94,9 +94,9 @@ Status Giver::TakeRequests() {
     if (!result.ok()) return result.status();
     const PieceRequest request = *listening_.front().request;
     listening_.pop_front();
-    moved_at_ = Clock::now();
     is_over_ = is_over_ || request.piece == PieceRequest::kNoMore;
     if (!is_over_) wanted_.push_back(request);
+    if (wanted_.size() > kRequestsMax) return Status(Code::kProtocol, "the newcomer asks for too many pieces at once");
   }
   return Listen();
 }
@@ -107,9 +107,11 @@ Status Giver::Reap() {
       if (!work.Test()) return {};
       if (const auto result = work.Wait(); !result.ok()) return result.status();
     }
-    if (sent_.front().place < places_.size()) free_.push_back(sent_.front().place);
+    if (sent_.front().place < places_.size()) {
+      free_.push_back(sent_.front().place);
+      moved_at_ = Clock::now();  // requests alone, whatever their number, do not keep the giver
+    }
     sent_.pop_front();
-    moved_at_ = Clock::now();
   }
   return {};
 }

@@ -70,7 +70,7 @@ class Giver {
   std::deque<Asked> listening_;
   std::deque<PieceRequest> wanted_;
   std::deque<Sent> sent_;
-  Clock::time_point moved_at_ = Clock::now();
+  Clock::time_point moved_at_ = Clock::now();  // when the newcomer took the last content
   bool is_over_ = false;
   std::optional<Hash> middle_;  // the hash of the piece in the middle
   int looks_ = 0;
