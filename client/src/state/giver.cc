@@ -21,8 +21,9 @@ constexpr Milliseconds kSilenceMax = std::chrono::minutes(10);
 
 }  // namespace
 
-Giver::Giver(const JoinOptions& options, const StateBytes& state) : generation_(ForkGeneration()) {
-  const std::size_t places = std::min(kRequestsMax, state.piece_count());
+Giver::Giver(const JoinOptions& options, const StateBytes& state, std::size_t places_max)
+    : places_max_(places_max), generation_(ForkGeneration()) {
+  const std::size_t places = std::min(places_max, state.piece_count());
   const std::size_t piece_bytes = std::min(state.bytes(), kStatePieceBytes);
   const device::SignalsBlocked blocked;
   thread_ = std::make_unique<std::thread>([=, this] { Open(options, places, piece_bytes); });
@@ -166,6 +167,13 @@ bool Givers::AreAsked(const std::vector<std::uint64_t>& newcomers) const {
   return !givers_.empty() || !std::all_of(newcomers.begin(), newcomers.end(), [this](auto one) { return Knows(one); });
 }
 
+std::size_t Givers::NextPlaces() const {
+  std::size_t left = kPlacesMax;
+  for (const auto& giver : givers_) left -= giver->places_max();
+  const std::size_t spare = left - (abi::kNewcomersMax - givers_.size());
+  return 1 + spare - spare / 4;
+}
+
 void Givers::AtBoundary(const JoinOptions& options, std::uint64_t self, const std::vector<std::uint64_t>& newcomers,
                         StateBytes* state) {
   const auto begin = Giver::Clock::now();
@@ -184,7 +192,7 @@ void Givers::AtBoundary(const JoinOptions& options, std::uint64_t self, const st
     theirs.rejoin_when_evicted = false;
     // Without memory or a thread for it the newcomer takes the state when it is admitted.
     (void)NoThrow([&] {
-      givers_.push_back(std::make_unique<Giver>(theirs, *state));
+      givers_.push_back(std::make_unique<Giver>(theirs, *state, NextPlaces()));
       return Status();
     });
   }

@@ -32,14 +32,15 @@ class Giver {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `options`: of a session in their group.
-  Giver(const JoinOptions& options, const StateBytes& state);
+  // `options`: of a session in their group. `places_max`: pieces that it may have in shared memory at once.
+  Giver(const JoinOptions& options, const StateBytes& state, std::size_t places_max);
   ~Giver();
   Giver(const Giver&) = delete;
   Giver& operator=(const Giver&) = delete;
 
   // Answers requests until `until`; the first one always, if `must`. Returns whether it goes on.
   bool AtBoundary(StateBytes* state, Clock::time_point until, bool must);
+  std::size_t places_max() const { return places_max_; }
 
  private:
   // An answer on its way, and the content after it.
@@ -75,6 +76,7 @@ class Giver {
   std::optional<Hash> middle_;  // the hash of the piece in the middle
   int looks_ = 0;
   int changes_ = 0;
+  const std::size_t places_max_;
   const std::uint64_t generation_;
   std::unique_ptr<std::thread> thread_;
 };
@@ -89,9 +91,16 @@ class Givers {
   // Returns whether AtBoundary would read the state now.
   bool AreAsked(const std::vector<std::uint64_t>& newcomers) const;
 
+  // Gives back their shared memory, which an exchange of the state needs. What is missing then travels in it.
+  void Clear() { givers_.clear(); }
+
  private:
   static constexpr std::size_t kKnownMax = 64;
+  static constexpr std::size_t kPlacesMax = (std::size_t{256} << 20) / kStatePieceBytes;  // of all givers together
 
+  // Returns the places of the next giver: one, and most of those that are left beyond one for each newcomer. The first
+  // gets 7. REQUIRES: fewer givers than kNewcomersMax.
+  std::size_t NextPlaces() const;
   bool Knows(std::uint64_t newcomer) const;
 
   std::deque<std::uint64_t> known_;  // the newest newcomers that were served

@@ -64,6 +64,7 @@ class SharedStateImpl {
       givers_.AtBoundary(session.impl_->options(), session.peer_id(), session.impl_->Newcomers(), &state_);
     }
     if (update_waits) {
+      givers_.Clear();
       if (Status error = UpdateView(session); !error.ok()) {
         --revision_;
         return NotOfTheFile(error);
