@@ -45,11 +45,11 @@ class Taker::Source {
 
   void Run() {
     (void)NoThrow([&] { return Fetch(); });
-    std::vector<std::uint64_t> left;
-    for (const Asked& asked : asked_) left.push_back(asked.piece);
-    for (const Content& content : contents_) left.push_back(content.piece);
-    taker_.Return(left);
-    if (session_) session_->Abort();
+    (void)NoThrow([&] { return ReturnPieces(); });
+    (void)NoThrow([&]() -> Status {
+      if (session_) session_->Abort();
+      return {};
+    });
     taker_.OnSourceOver();
   }
 
@@ -139,6 +139,14 @@ class Taker::Source {
     return {};
   }
 
+  Status ReturnPieces() {
+    std::vector<std::uint64_t> left;
+    for (const Asked& asked : asked_) left.push_back(asked.piece);
+    for (const Content& content : contents_) left.push_back(content.piece);
+    taker_.Return(left);
+    return {};
+  }
+
   Status SayNoMore() {
     PieceRequest last;
     const auto sent = session_->SendAsync(&last, kRequestWords, DType::kU64, member_, kRequestTag);
@@ -152,6 +160,29 @@ class Taker::Source {
   std::uint32_t member_ = 0;
   std::deque<Asked> asked_;
   std::deque<Content> contents_;
+};
+
+// The threads of the sources. It stops and joins them when it ends, also by an exception.
+class Taker::Threads {
+ public:
+  Threads(Taker* taker, const std::vector<std::unique_ptr<Source>>& sources) : taker_(*taker) {
+    const device::SignalsBlocked blocked;
+    (void)NoThrow([&]() -> Status {
+      for (const auto& source : sources) threads_.emplace_back([&source] { source->Run(); });
+      return {};
+    });
+    for (std::size_t i = threads_.size(); i < sources.size(); ++i) taker_.OnSourceOver();
+  }
+  ~Threads() {
+    taker_.Stop();
+    for (std::thread& thread : threads_) thread.join();
+  }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+ private:
+  Taker& taker_;
+  std::vector<std::thread> threads_;
 };
 
 // ---------------------------------------------------------------------------------------------- what sources report
@@ -228,30 +259,28 @@ void Taker::Take(const HeldMembership& membership) {
     const std::lock_guard<std::mutex> lock(mutex_);
     stopped_ = is_changing_ = has_begun_ = false;
     sources_ = members;
-    moved_at_ = Clock::now();
+    wanted_.clear();
+    asked_ = 0;
   }
   std::vector<std::unique_ptr<Source>> sources;
-  std::vector<std::thread> threads;
   for (std::size_t i = 0; i < members; ++i) sources.push_back(MakeSource(membership, membership.members[i]));
-  const device::SignalsBlocked blocked;
-  (void)NoThrow([&]() -> Status {
-    for (const auto& source : sources) threads.emplace_back([&source] { source->Run(); });
-    return {};
-  });
-  TakeInRounds(threads.size());
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    stopped_ = true;
-    changed_.notify_all();
+    const Threads threads(this, sources);
+    TakeInRounds();
   }
-  for (std::thread& thread : threads) thread.join();
   SayHowItEnded();
 }
 
+void Taker::Stop() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  stopped_ = true;
+  changed_.notify_all();
+}
+
 // One round asks for everything; then a sample shows whether to compare it all again.
-void Taker::TakeInRounds(std::size_t sources) {
+void Taker::TakeInRounds() {
   std::unique_lock<std::mutex> lock(mutex_);
-  sources_ = std::min(sources_, sources);
+  moved_at_ = Clock::now();
   const std::size_t count = state_.piece_count();
   std::size_t before = SIZE_MAX;
   for (int round = 0; round < kRoundsMax; ++round) {

@@ -74,9 +74,11 @@ class Taker {
  private:
   using Clock = std::chrono::steady_clock;
   class Source;
+  class Threads;
 
   // ---- on Join's thread
-  void TakeInRounds(std::size_t sources);
+  void Stop();
+  void TakeInRounds();
   bool AwaitRound(std::unique_lock<std::mutex>* lock);
   std::unique_ptr<Source> MakeSource(const HeldMembership& membership, std::uint64_t member);
   void Say(const std::string& text) const;
