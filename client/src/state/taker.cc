@@ -246,12 +246,6 @@ void Taker::OnSourceOver() {
 // ---------------------------------------------------------------------------------------------- on Join's thread
 
 void Taker::Take(const HeldMembership& membership) {
-  if (taken_.own.empty()) {
-    auto own = state_.Hashes();
-    if (!own.ok()) return;  // the exchange after the admission reports it
-    taken_.own = std::move(own.value());
-    taken_.held = taken_.own;
-  }
   const std::size_t members = std::min(membership.members.size(), kMembersMax);
   Say("takes the state, " + Mebibytes(state_.bytes()) + ", from " + std::to_string(members) +
       " members, before it is admitted");
@@ -266,6 +260,8 @@ void Taker::Take(const HeldMembership& membership) {
   for (std::size_t i = 0; i < members; ++i) sources.push_back(MakeSource(membership, membership.members[i]));
   {
     const Threads threads(this, sources);
+    // Members wait for a minute in their groups, and hashing a large state may take longer: they form meanwhile.
+    if (!HashOwn().ok()) return;  // the exchange after the admission reports it
     TakeInRounds();
   }
   SayHowItEnded();
@@ -275,6 +271,16 @@ void Taker::Stop() {
   const std::lock_guard<std::mutex> lock(mutex_);
   stopped_ = true;
   changed_.notify_all();
+}
+
+Status Taker::HashOwn() {
+  if (!taken_.own.empty()) return {};
+  auto own = state_.Hashes();
+  if (!own.ok()) return own.status();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  taken_.held = own.value();
+  taken_.own = std::move(own.value());
+  return {};
 }
 
 // One round asks for everything; then a sample shows whether to compare it all again.

@@ -77,6 +77,7 @@ class Taker {
   class Threads;
 
   // ---- on Join's thread
+  Status HashOwn();
   void Stop();
   void TakeInRounds();
   bool AwaitRound(std::unique_lock<std::mutex>* lock);
