@@ -135,7 +135,11 @@ Status RunEvents(const StatusSource& source, const EventsOrder& order, bool as_j
   const std::int64_t age_max = ParseAgeMs(order.since).value_or(std::int64_t{1} << 50);
   bool is_first = true;
   bool is_away = false;
+  const auto begin = std::chrono::steady_clock::now();
   for (;;) {
+    // The answer is younger than the question, so an event of less than this age is one from after the beginning.
+    const auto asked_after =
+        std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
     control::StatusRequest request;
     request.set_events(true);
     request.set_only_events(true);
@@ -150,8 +154,10 @@ Status RunEvents(const StatusSource& source, const EventsOrder& order, bool as_j
       is_away = false;
       Print(batch.value(), order, is_first || batch.value().more ? age_max : std::int64_t{1} << 50, as_json);
       is_first = false;
+      // A master where much happens always has more.
+      const bool is_past_beginning = batch.value().HasYoungerThan(asked_after.count());
+      if (!order.follow && (!batch.value().more || is_past_beginning)) return Status::Ok();
       if (batch.value().more) continue;
-      if (!order.follow) return Status::Ok();
     }
     std::this_thread::sleep_for(kPause);
   }

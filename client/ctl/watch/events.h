@@ -41,6 +41,9 @@ class EventReader {
     std::uint64_t missed = 0;   // that were no longer kept
     bool restarted = false;     // another process answered: its events are new
     bool more = false;          // ask again at once
+
+    // Whether the newest of them is less than this old.
+    bool HasYoungerThan(std::int64_t age_ms) const { return !events.empty() && events.back().age_ms < age_ms; }
   };
 
   // What to ask a master for next.
@@ -56,7 +59,7 @@ class EventReader {
 // "2026-11-29T22:31:07Z  dropped  job  c  its daemon ..."; JSON: an object. `time`: when it happened.
 std::string EventLine(const EventReader::Event& event, const std::string& time, bool as_json);
 
-// Prints them until there are no more, with --follow for good: then a source that is away is asked again, and standard
+// Prints them until it has those from before the call, with --follow for good: then a source that is away is asked again, and standard
 // error says so once.
 Status RunEvents(const StatusSource& source, const EventsOrder& order, bool as_json);
 

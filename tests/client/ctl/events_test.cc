@@ -47,6 +47,13 @@ TEST(EventReaderTest, RestartedMasterIsReadFromItsBeginning) {
   EXPECT_EQ(batch.events.size(), 2U);
 }
 
+TEST(EventReaderTest, NewestEventSaysHowFarABatchReaches) {
+  const auto batch = EventReader().Take(StatusWith(2, 5)).value();
+  EXPECT_TRUE(batch.HasYoungerThan(1501));
+  EXPECT_FALSE(batch.HasYoungerThan(1500));
+  EXPECT_FALSE(EventReader::Batch().HasYoungerThan(1500)) << "there is none";
+}
+
 TEST(EventReaderTest, DaemonsListIsWhole) {
   EventReader reader;
   const auto batch = reader.Take(R"({"daemon": {"pid": 7}, "events": [{"number": 2}, {"number": 3}]})").value();
