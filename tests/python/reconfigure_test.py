@@ -405,6 +405,22 @@ class DeathTest(Elastic):
             with self.refused(ringway.PeerLost, "rank 2 is lost"):
                 work.wait()
 
+    def test_operation_that_ran_without_a_rank_has_failed_when_another_has_replaced_it(self):
+        groups = self.configured(3)
+        self.kill(2)
+        eventually(lambda: all(not group._membership.is_whole for group in groups[:2]))
+        with mock.patch.object(_c10d_elastic.ElasticMembership, "is_whole", True):
+            works = [group.allreduce([torch.ones(3)]) for group in groups[:2]]
+        eventually(lambda: all(work._operation.is_done() for work in works))
+        self.cluster.daemons[2] = self.cluster.start_daemon(2)
+        self.cluster.daemons[2].said(" ready ")
+        groups[2] = self.elastic(2)
+        self.reconfigure(2, groups)
+        for work in works:
+            with self.refused(ringway.PeerLost, "rank 2 is lost"):
+                work.wait()
+        self.check(groups)
+
     def test_death_that_nobody_knows_of_yet_needs_no_detection(self):
         groups = self.configured(3)
         self.cluster.daemons[2].signal(signal.SIGSTOP)  # silent; detected after two seconds

@@ -106,11 +106,16 @@ class ElasticMembership(Membership):
         self, session: ringway.Session, members: Sequence[str], names: Sequence[str], deadline: float, channel: int
     ) -> None:
         super().__init__(session, members, names, range(len(names)), deadline)
-        self.channel = channel
+        self.channel, self._has_lost = channel, False
 
     @property
     def is_whole(self) -> bool:
-        return len(self.session.members()) == len(self._names)
+        """A later configuration may have as many members: a rank that replaces a lost one has another name."""
+        return not self._has_lost and set(self._names) <= set(_names_in(self.session))
+
+    def supersede(self, staying: set[str]) -> None:
+        """The group goes on with `staying`. A rank that left it, and comes back by its name, has missed operations."""
+        self._has_lost = self._has_lost or not set(self._names) <= staying
 
     def check(self, result: ringway.Result) -> None:
         if result.world_size < len(self._names) and not self.is_whole:
@@ -181,6 +186,7 @@ class Elastic:
         """A newcomer everywhere: with a name that nobody has lost."""
         self._name = f"{socket.gethostname()[:30]}:{os.getpid()}:{uuid.uuid4().hex[:16]}"
         self._session: ringway.Session | None = None
+        self._membership: ElasticMembership | None = None
         self._group, self._generation = "", 0
         self._parts: collections.Counter[tuple[int, ...]] = collections.Counter()
 
@@ -227,6 +233,8 @@ class Elastic:
             self._submissions.cancel(until)
             self._submissions = None
         stays = self._session is not None and plan.group == self._group and self._name in plan.staying
+        if stays and self._membership is not None:
+            self._membership.supersede(plan.staying)
         digest = _digest(number, handles)
         session = self._session if stays else self._join(plan.group or f"{group_prefix()}-{digest:016x}", len(wanted), until)
         assert session is not None
@@ -234,7 +242,7 @@ class Elastic:
         here = self._agree(session, plan.staying, stays, digest, wanted, until)
         names = [member.name for member in members] if isinstance(handles, list) else here
         membership = ElasticMembership(session, here, names, self._deadline, 1 + plan.generation % _CHANNELS)
-        self._submissions, self._parts = Submissions(membership), collections.Counter()
+        self._membership, self._submissions, self._parts = membership, Submissions(membership), collections.Counter()
         return membership, names.index(self._name)
 
     @property
@@ -254,7 +262,7 @@ class Elastic:
     def _join(self, group: str, size: int, until: float) -> ringway.Session:
         if self._session is not None:
             self._session.abort()
-            self._session = None
+            self._session = self._membership = None
         self._group = group
         self._session = ringway.join(
             group,
