@@ -286,7 +286,7 @@ class Elastic:
 
         All ranks go through this in step: what an update or a comparison ends with is the same on all.
         """
-        seen, is_in_line, pause = set(staying), not stays, _PAUSE_FIRST
+        seen, is_in_line, pauses, pause = set(staying), not stays, not stays, _PAUSE_FIRST
         while True:
             here = _names_in(session)
             lost, others = (seen & wanted) - set(here), set(here) - wanted
@@ -296,12 +296,15 @@ class Elastic:
                 raise ringway.JoinRefused(f"{_text(others)} in the group without a handle: exchange new handles and try again")
             seen.update(here)
             try:
+                if time.monotonic() >= until:
+                    raise ringway.Timeout("each attempt ended without an agreement")
                 if is_in_line and set(here) == wanted:
                     digests = self._exchange(session, digest, len(wanted), until)
                     break
-                if is_in_line:
+                if pauses:
                     time.sleep(min(pause, _left(until)))
                     pause = min(2 * pause, _PAUSE_MAX)
+                pauses = True
                 session.update_view(timeout=_left(until))
                 is_in_line = True
             except _RETRIED:
@@ -323,10 +326,10 @@ class Elastic:
             try:
                 result = work.wait(min(_WATCH, _left(until)))
             except ringway.Timeout:
+                if time.monotonic() >= until:
+                    raise
                 if len(session.members()) < size:  # some may know that, and never submit it
                     work.cancel()
-                elif time.monotonic() >= until:
-                    raise
             else:
                 if result.world_size < size:
                     raise ringway.PeerLost("a rank was lost")
