@@ -258,6 +258,21 @@ class ReconfigureTest(Elastic):
         self.reconfigure(2, groups)
         self.check(groups)
 
+    def test_abort_while_it_joins_ends_the_reconfiguration(self):
+        group, sessions, join = self.elastic(0), [], ringway.join
+
+        def join_and_abort(*args, **kwargs):
+            sessions.append(join(*args, **kwargs))
+            group.abort()
+            return sessions[-1]
+
+        with mock.patch.object(ringway, "join", join_and_abort), self.refused(ringway.Left, "aborted"):
+            self.reconfigure(1, [group])
+        with self.refused(ringway.Left):
+            sessions[0].update_view()
+        self.reconfigure(2, [group])
+        self.check([group])
+
     def test_shutdown_is_the_end(self):
         group = self.configured(1)[0]
         group.shutdown()

@@ -23,6 +23,7 @@ import hashlib
 import json
 import os
 import socket
+import threading
 import time
 import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
@@ -180,6 +181,8 @@ class Elastic:
         self._submissions: Submissions | None = None
         self.socket = os.environ.get("RINGWAY_SOCKET")
         self._is_over = False
+        self._lock = threading.RLock()
+        """Of what `_reset` sets, against an abort in the middle of a configuration; a finalizer may abort, too."""
         self._reset()
 
     def _reset(self) -> None:
@@ -229,26 +232,37 @@ class Elastic:
     def _configure(self, number: int, handles: list[str] | set[str], until: float) -> tuple[ElasticMembership, int]:
         members = [Handle.parse(text) for text in handles]
         wanted, plan = {member.name for member in members}, plan_of(members)
-        if self._submissions is not None:
-            self._submissions.cancel(until)
+        if (submissions := self._submissions) is not None:
+            submissions.cancel(until)
             self._submissions = None
-        stays = self._session is not None and plan.group == self._group and self._name in plan.staying
-        if stays and self._membership is not None:
-            self._membership.supersede(plan.staying)
+        with self._lock:
+            self._refuse_aborted(wanted)
+            name, session, membership = self._name, self._session, self._membership
+            stays = session is not None and plan.group == self._group and name in plan.staying
+            self._generation = plan.generation
+        if stays and membership is not None:
+            membership.supersede(plan.staying)
         digest = _digest(number, handles)
-        session = self._session if stays else self._join(plan.group or f"{group_prefix()}-{digest:016x}", len(wanted), until)
-        assert session is not None
-        self._generation = plan.generation
+        if session is None or not stays:
+            session = self._join(plan.group or f"{group_prefix()}-{digest:016x}", wanted, until)
         here = self._agree(session, plan.staying, stays, digest, wanted, until)
         names = [member.name for member in members] if isinstance(handles, list) else here
         membership = ElasticMembership(session, here, names, self._deadline, 1 + plan.generation % _CHANNELS)
-        self._membership, self._submissions, self._parts = membership, Submissions(membership), collections.Counter()
-        return membership, names.index(self._name)
+        with self._lock:
+            self._refuse_aborted(wanted)
+            self._membership, self._submissions, self._parts = membership, Submissions(membership), collections.Counter()
+        return membership, names.index(name)
+
+    def _refuse_aborted(self, wanted: set[str]) -> None:
+        """An abort gives this rank a new name, which no handle of the configuration under way has."""
+        if self._name not in wanted:
+            raise ringway.Left("the process group was aborted while it was reconfigured")
 
     @property
     def submissions(self) -> Submissions:
-        assert self._submissions is not None
-        return self._submissions
+        if (submissions := self._submissions) is None:
+            raise ringway.Left("the process group was aborted while it was reconfigured")
+        return submissions
 
     def name_of_part(self, ranks: Sequence[int]) -> str:
         """Of the next group of these ranks of this configuration, the same on each of them."""
@@ -259,16 +273,19 @@ class Elastic:
         words = json.dumps([self._group, self._generation, key, self._parts[key]])
         return f"{group_prefix()}-{hashlib.sha256(words.encode()).hexdigest()[:32]}"
 
-    def _join(self, group: str, size: int, until: float) -> ringway.Session:
-        if self._session is not None:
-            self._session.abort()
+    def _join(self, group: str, wanted: set[str], until: float) -> ringway.Session:
+        with self._lock:
+            self._refuse_aborted(wanted)
+            previous, name = self._session, self._name
             self._session = self._membership = None
-        self._group = group
-        self._session = ringway.join(
+            self._group = group
+        if previous is not None:
+            previous.abort()
+        session = ringway.join(
             group,
             socket=self.socket,
-            name=self._name,
-            wait_world=size,
+            name=name,
+            wait_world=len(wanted),
             fail_on_peer_loss=True,
             op_deadline=self._deadline,
             evict_hung_after=None,
@@ -277,7 +294,14 @@ class Elastic:
             timeout=_left(until),
             on_waiting=JoinLog(self._title),
         )
-        return self._session
+        try:
+            with self._lock:
+                self._refuse_aborted(wanted)
+                self._session = session
+        except ringway.Left:
+            session.abort()
+            raise
+        return session
 
     def _agree(
         self, session: ringway.Session, staying: set[str], stays: bool, digest: int, wanted: set[str], until: float
@@ -337,9 +361,10 @@ class Elastic:
 
     def abort(self) -> None:
         """Leaves the group at once; all operations end. The next configuration has this rank as a newcomer."""
-        submissions, session = self._submissions, self._session
-        self._submissions = None
-        self._reset()
+        with self._lock:
+            submissions, session = self._submissions, self._session
+            self._submissions = None
+            self._reset()
         if submissions is not None:
             submissions.abort()
         elif session is not None:
@@ -348,6 +373,6 @@ class Elastic:
     def leave(self) -> None:
         """For good, when what was submitted is over, or after a while."""
         self._is_over = True
-        if self._submissions is not None:
-            self._submissions.leave()
+        if (submissions := self._submissions) is not None:
+            submissions.leave()
         self.abort()
