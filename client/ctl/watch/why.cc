@@ -102,7 +102,8 @@ void AddLateTrainers(const View& view, Causes& out) {
   const double hung_s = NumberOr(view.group, "hung_ms", 0) / 1000;
   for (auto& [name, one] : late) {
     std::sort(one.by.begin(), one.by.end());
-    const auto row = std::find_if(view.rows.begin(), view.rows.end(), [&](const PeerRow& r) { return r.name == name; });
+    const auto row = std::find_if(view.rows.begin(), view.rows.end(),
+                                  [&wanted = name](const PeerRow& r) { return r.name == wanted; });
     const bool is_known = row != view.rows.end();
     std::string what = Listed(one.by) + (one.by.size() == 1 ? " waits" : " wait") + " for operation " + one.what +
                        " for " + AgeText(one.seconds) + ": the trainer of " + (is_known ? OnHost(*row) : name) +
