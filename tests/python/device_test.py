@@ -8,7 +8,7 @@ import unittest
 
 from cluster import ClusterTest
 
-DEVICE_LIBRARY = pathlib.Path(os.environ["RINGWAY_TEST_DEVICE"])
+DEVICE_LIBRARY = pathlib.Path(os.environ["RINGWAY_TEST_DEVICE_LIBRARY"])
 
 # OnDevice(array): a copy in device memory, which exports itself by DLPack. host(x): what is there.
 TEST_DEVICE = """
