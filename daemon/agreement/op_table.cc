@@ -63,6 +63,7 @@ void OpTable::OnSubmitted(Operation& op) {
   RINGWAY_CHECK(!op.submitted && op.name.seq == NextSeq(op.name.channel));
   channels_[op.name.channel].next = op.name.seq + 1;
   op.submitted = true;
+  op.attempt.name.priority = op.submission.spec.priority;
   tokens_[op.submission.token] = op.name;
   ++pending_;
 }

@@ -59,8 +59,8 @@ class EventReader {
 // "2026-11-29T22:31:07Z  dropped  job  c  its daemon ..."; JSON: an object. `time`: when it happened.
 std::string EventLine(const EventReader::Event& event, const std::string& time, bool as_json);
 
-// Prints them until it has those from before the call, with --follow for good: then a source that is away is asked again, and standard
-// error says so once.
+// Prints them until it has those from before the call, with --follow for good: then a source that is away is asked
+// again, and standard error says so once.
 Status RunEvents(const StatusSource& source, const EventsOrder& order, bool as_json);
 
 }  // namespace ringway::ctl
