@@ -1,6 +1,8 @@
 // Names and other words of people. Values; any thread.
 #pragma once
 
+#include <algorithm>
+#include <string>
 #include <string_view>
 
 namespace ringway {
@@ -11,6 +13,17 @@ inline bool IsPrintable(std::string_view text) {
     if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') return false;
   }
   return true;
+}
+
+// Returns it with a ? in place of each control character: what a terminal prints as it is.
+inline std::string Printable(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(),
+      [](const char& c) {
+        return !IsPrintable({&c, 1});
+      },
+      '?');
+  return text;
 }
 
 }  // namespace ringway

@@ -72,7 +72,6 @@ Status AgreedInputs::CatchUp(Operation& op, Submission submission) {
   op.trainers = std::exchange(submission.buffers, op.submission.buffers);
   submission.descriptor = theirs;
   op.submission = std::move(submission);
-  op.attempt.name.priority = op.submission.spec.priority;
   op.waiting.since = op.waiting.staged_at = ctx_.now;
   table_.OnSubmitted(op);
   ctx_.Moved();
@@ -145,16 +144,15 @@ Operation* AgreedInputs::Bind(const OpName& name, const Descriptor& descriptor, 
     ctx_.RequestRecoveryLater("mismatch: " + op->obstacles.mismatch);
     return nullptr;
   }
-  if (RINGWAY_MUTANT(kTakeOwnInputs) && op->submitted) inputs.absent &= ~(std::uint64_t{1} << Self());
+  if (RINGWAY_MUTANT(kTakeOwnInputs) && op->submitted) inputs.absent &= ~(std::uint64_t{1} << Self().value);
   op->inputs.epoch = ctx_.view().epoch;
   op->inputs.set = std::make_shared<const collective::InputSet>(std::move(inputs));
   // Its input was still on its way here: the first rank awaits the next one again only if it learns of this one.
-  const bool is_absent = (op->inputs.set->absent & (std::uint64_t{1} << Self())) != 0;
-  if (op->submitted && is_absent && op->inputs.offered != op->inputs.epoch) Send(*op);
+  if (op->submitted && !op->inputs.set->Has(Self()) && op->inputs.offered != op->inputs.epoch) Send(*op);
   return op;
 }
 
-std::uint32_t AgreedInputs::Self() const { return ctx_.view().RankOf(ctx_.self)->value; }
+Rank AgreedInputs::Self() const { return *ctx_.view().RankOf(ctx_.self); }
 
 Operation* AgreedInputs::AddUnsubmitted(const OpName& name, const Descriptor& descriptor) {
   const std::uint64_t behind = name.seq - table_.NextSeq(name.channel);

@@ -53,7 +53,7 @@ class AgreedInputs {
   std::vector<OpName> Decide();
 
  private:
-  std::uint32_t Self() const;
+  Rank Self() const;
   PeerId first() const { return ctx_.view().members.front(); }
   void Offer(Operation& op);
   void Send(Operation& op);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "client/ctl/doctor/rows.h"
 #include "proto/printable.h"
@@ -25,13 +26,7 @@ std::string Filled(const std::string& text, std::initializer_list<std::string> w
 std::string OneLine(std::string text) {
   constexpr std::size_t kBytesMax = 2000;
   if (text.size() > kBytesMax) text = text.substr(0, kBytesMax) + "...";
-  std::replace_if(
-      text.begin(), text.end(),
-      [](const char& c) {
-        return !IsPrintable({&c, 1});
-      },
-      '?');
-  return text;
+  return Printable(std::move(text));
 }
 
 std::ptrdiff_t CountOf(const Findings& findings, Level level) {

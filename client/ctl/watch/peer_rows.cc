@@ -190,14 +190,4 @@ std::string PrintableAt(const json& object, const char* key) {
   return found != object.end() && found->is_string() ? Printable(found->get<std::string>()) : "";
 }
 
-std::string Printable(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(),
-      [](const char& c) {
-        return !IsPrintable({&c, 1});
-      },
-      '?');
-  return text;
-}
-
 }  // namespace ringway::ctl

@@ -53,7 +53,5 @@ std::string AgeText(double seconds);
 std::string NumberText(const std::optional<double>& number);
 // The member, if it is a text, so that a terminal prints it as it is; else "".
 std::string PrintableAt(const nlohmann::json& object, const char* key);
-// One line that a terminal prints as it is: control characters are replaced.
-std::string Printable(std::string text);
 
 }  // namespace ringway::ctl

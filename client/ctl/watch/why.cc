@@ -8,6 +8,7 @@
 
 #include "client/ctl/table.h"
 #include "client/ctl/watch/peer_rows.h"
+#include "proto/printable.h"
 
 namespace ringway::ctl {
 namespace {

@@ -230,64 +230,59 @@ TEST_F(UplinkShareTest, TwoKeepTheRateTogetherAndShareIt) {
   EXPECT_NEAR(sent[1], 5 * kRate, 0.05 * kRate);
 }
 
-// Two groups of a host: the first one always comes a little earlier.
-TEST_F(UplinkShareTest, GroupsShareAlthoughOneAlwaysComesFirst) {
-  const PathKey groups[2] = {{.self = PeerId(1), .other = PeerId(9)}, {.self = PeerId(2), .other = PeerId(9)}};
-  TimePoint due[2] = {now_, now_};
-  double sent[2] = {0, 0};
-  const auto run = [&](Duration length) {
-    for (const TimePoint end = now_ + length; now_ < end; now_ += milliseconds(1)) {
-      for (int i = 0; i < 2; ++i) {
+// Two groups of a host that send all they may: in each millisecond the first one comes a little earlier.
+struct TwoGroups {
+  TwoGroups(UplinkShare* share, TimePoint* clock) : pace(*share), now(*clock), due{now, now} {}
+
+  void Run(Duration length) {
+    for (const TimePoint end = now + length; now < end; now += milliseconds(1)) {
+      for (std::size_t i = 0; i < 2; ++i) {
         Duration wait{};
-        for (int n = 0; n < 10 && now_ >= due[i] && (wait = pace_.Wait(groups[i], now_)) == Duration(); ++n) {
-          pace_.OnSent(groups[i], kSegment, now_);
+        for (int n = 0; n < 10 && now >= due[i] && (wait = pace.Wait(paths[i], now)) == Duration(); ++n) {
+          pace.OnSent(paths[i], kSegment, now);
           sent[i] += kSegment;
         }
-        if (wait > Duration()) due[i] = now_ + wait;
+        if (wait > Duration()) due[i] = now + wait;
       }
     }
-  };
-  run(seconds(10));
-  EXPECT_NEAR(sent[0], 5 * kRate, 0.1 * kRate);
-  EXPECT_NEAR(sent[1], 5 * kRate, 0.1 * kRate);
-  due[0] = now_ + seconds(10);  // it is idle
-  run(seconds(5));
-  due[0] = now_;
-  sent[0] = sent[1] = 0;
-  run(seconds(10));
-  EXPECT_NEAR(sent[0], 5 * kRate, 0.1 * kRate) << "what it did not use then is not made up for";
+  }
+
+  UplinkShare& pace;
+  TimePoint& now;
+  TimePoint due[2];
+  double sent[2] = {0, 0};
+  const PathKey paths[2] = {{.self = PeerId(1), .other = PeerId(9)}, {.self = PeerId(2), .other = PeerId(8)}};
+};
+
+TEST_F(UplinkShareTest, GroupsShareAlthoughOneAlwaysComesFirst) {
+  TwoGroups groups(&pace_, &now_);
+  groups.Run(seconds(10));
+  EXPECT_NEAR(groups.sent[0], 5 * kRate, 0.1 * kRate);
+  EXPECT_NEAR(groups.sent[1], 5 * kRate, 0.1 * kRate);
+  groups.due[0] = now_ + seconds(10);  // it is idle
+  groups.Run(seconds(5));
+  groups.due[0] = now_;
+  groups.sent[0] = groups.sent[1] = 0;
+  groups.Run(seconds(10));
+  EXPECT_NEAR(groups.sent[0], 5 * kRate, 0.1 * kRate) << "what it did not use then is not made up for";
 }
 
 TEST_F(UplinkShareTest, BackgroundGroupHasItsShareBesideAnotherAndAllAlone) {
-  const PathKey groups[2] = {{.self = PeerId(1), .other = PeerId(9)}, {.self = PeerId(2), .other = PeerId(8)}};
+  TwoGroups groups(&pace_, &now_);
   pace_.SetBackgroundShare(0.25);
   pace_.SetBackground(PeerId(1));
-  TimePoint due[2] = {now_, now_};
-  double sent[2] = {0, 0};
-  const auto run = [&](Duration length) {
-    for (const TimePoint end = now_ + length; now_ < end; now_ += milliseconds(1)) {
-      for (int i = 0; i < 2; ++i) {
-        Duration wait{};
-        for (int n = 0; n < 10 && now_ >= due[i] && (wait = pace_.Wait(groups[i], now_)) == Duration(); ++n) {
-          pace_.OnSent(groups[i], kSegment, now_);
-          sent[i] += kSegment;
-        }
-        if (wait > Duration()) due[i] = now_ + wait;
-      }
-    }
-  };
-  run(seconds(10));
-  EXPECT_NEAR(sent[0], 2.5 * kRate, 0.1 * kRate);
-  EXPECT_NEAR(sent[1], 7.5 * kRate, 0.1 * kRate);
-  due[1] = now_ + seconds(10);  // the other is idle
-  sent[0] = 0;
-  run(seconds(5));
-  EXPECT_GT(sent[0], 5 * kRate);
+  groups.Run(seconds(10));
+  EXPECT_NEAR(groups.sent[0], 2.5 * kRate, 0.1 * kRate);
+  EXPECT_NEAR(groups.sent[1], 7.5 * kRate, 0.1 * kRate);
+  groups.due[1] = now_ + seconds(10);  // the other is idle
+  groups.sent[0] = 0;
+  groups.Run(seconds(5));
+  EXPECT_GT(groups.sent[0], 5 * kRate);
   pace_.Forget(PeerId(1));
-  due[0] = due[1] = now_;
-  sent[0] = sent[1] = 0;
-  run(seconds(10));
-  EXPECT_NEAR(sent[0], 5 * kRate, 0.1 * kRate) << "it is background no more";
+  groups.due[0] = groups.due[1] = now_;
+  groups.sent[0] = groups.sent[1] = 0;
+  groups.Run(seconds(10));
+  EXPECT_NEAR(groups.sent[0], 5 * kRate, 0.1 * kRate) << "it is background no more";
 }
 
 TEST_F(UplinkShareTest, WhoBeginsIsHeldAtOnceIfAnotherSends) {
