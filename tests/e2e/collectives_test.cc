@@ -73,7 +73,7 @@ TEST_F(CollectivesTest, SurvivorsHaveTheirPartsAfterADeathInTheMiddle) {
     before.Submit();
     EXPECT_EQ(before.Check().world_size, ranks_.size());
   }
-  cluster_.daemon(2).Signal(SIGSTOP);
+  cluster_.daemon(2).Freeze();
   std::vector<std::unique_ptr<Round>> rounds;
   for (const OpKind collective : kHalves) {
     rounds.push_back(std::make_unique<Round>(

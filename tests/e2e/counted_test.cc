@@ -217,7 +217,7 @@ TEST_F(CountedTest, DeathIsAnErrorOnAllThatStayWhetherTheyExchangeSomethingOrNot
   Matrix counts(kCountedPeers, Counts(kCountedPeers));
   counts[0][1] = counts[1][0] = 1'000'000;
   counts[1][2] = 5;
-  cluster_.daemon(daemon_of_[1]).Signal(SIGSTOP);
+  cluster_.daemon(daemon_of_[1]).Freeze();
   std::vector<Floats> in(kCountedPeers, Floats(1'000'005)), out(kCountedPeers, Floats(1'000'005));
   std::vector<Work> works;
   for (std::uint32_t rank = 0; rank < kCountedPeers; ++rank) {

@@ -45,7 +45,7 @@ TEST(EightWays, FrozenPeerIsEvictedWithinTheConfiguredTime) {
   Sessions ranks = cluster.JoinWorld(3);
   ASSERT_EQ(ranks.size(), 3u);
   ExpectWorks(ranks);
-  cluster.daemon(2).Signal(SIGSTOP);
+  cluster.daemon(2).Freeze();
   Struck struck(ranks, 2);
   struck.Submit();
   Round later(std::vector{ranks[0].get(), ranks[1].get()}, {.reduction = {}, .number = 50});

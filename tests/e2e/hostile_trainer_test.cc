@@ -127,7 +127,7 @@ TEST_F(HostileTrainerTest, DescriptorsWhoseCloseWouldBlockDelayNobody) {
     ASSERT_TRUE(stranger.peer.valid());
     const net::UniqueFd memory = local::MakeMemfd(4096);
     const auto liar = Connect();
-    besieged().Signal(SIGSTOP);  // so that its close is the last
+    besieged().Freeze();  // so that its close is the last
     if (way == 2) liar->SendBytes(std::array<std::byte, 3>());
     liar->Send(local::HelloPacket(),
                way == 1 ? std::vector{memory.get(), stranger.sender.get()} : std::vector{stranger.sender.get()});

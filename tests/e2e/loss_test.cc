@@ -31,7 +31,7 @@ TEST(Loss, DaemonKilledInTheMiddleIsInNoResult) {
   Sessions ranks = cluster.JoinWorld(4);
   ASSERT_EQ(ranks.size(), 4u);
   ExpectWorks(ranks);
-  cluster.daemon(1).Signal(SIGSTOP);
+  cluster.daemon(1).Freeze();
   Round round(ranks, {.reduction = {}, .count = kLargeCount});
   const auto sent = [&] { return cluster.DaemonStatus(0)["groups"][0]["bytes_sent"].get<std::uint64_t>(); };
   const std::uint64_t before = sent();

@@ -36,7 +36,7 @@ TEST(Master, FrozenMasterEvictsNobodyWhenItWakes) {
   ASSERT_EQ(ranks.size(), 3u);
   ExpectWorks(ranks);
   const std::uint64_t epoch = ranks[0]->epoch();
-  cluster.master().Signal(SIGSTOP);
+  cluster.master().Freeze();
   for (std::size_t i = 0; i < 3; ++i) ASSERT_TRUE(Eventually([&] { return !cluster.MasterConnected(i); }));
   ExpectWorks(ranks);
   cluster.master().Signal(SIGCONT);

@@ -99,7 +99,7 @@ TEST(Membership, SubmissionsToAStoppedDaemonEndWithTheirTimeout) {
   ASSERT_EQ(ranks.size(), 1u);
   std::vector<std::uint8_t> values(256, 1);
   std::vector<Work> works;
-  cluster.daemon(0).Signal(SIGSTOP);
+  cluster.daemon(0).Freeze();
   Status refused;
   while (refused.ok() && works.size() < values.size()) {
     std::uint8_t* value = &values[works.size()];

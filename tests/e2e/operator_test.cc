@@ -93,7 +93,7 @@ TEST_F(DrainTest, WhatCannotBeDrainedIsSaid) {
   const Finished nobody = Drain({"nobody"});
   EXPECT_EQ(nobody.code, 2);
   EXPECT_NE(nobody.err.find("no daemon is named nobody"), std::string::npos) << nobody.err;
-  cluster_.daemon(2).Signal(SIGSTOP);
+  cluster_.daemon(2).Freeze();
   EXPECT_TRUE(Eventually([&] {  // a slow master may not answer in so little time
     const Finished silent = Drain({"d2", "--timeout-ms", "300"});
     EXPECT_EQ(silent.code, 2);

@@ -119,6 +119,16 @@ void Process::Signal(int signal) const {
   if (!exit_.has_value()) ::kill(-pid_, signal);
 }
 
+void Process::Freeze() {
+  Signal(SIGSTOP);
+  EXPECT_TRUE(Eventually([this] {
+    siginfo_t stopped{};
+    return Exited().has_value() ||
+           (::waitid(P_PID, static_cast<id_t>(pid_), &stopped, WSTOPPED | WNOHANG) == 0 && stopped.si_pid == pid_);
+  })) << label_
+      << " does not stop";
+}
+
 void Process::Kill() {
   Signal(SIGKILL);
   (void)Wait();

@@ -51,6 +51,8 @@ class Process {
   pid_t pid() const { return pid_; }
   const std::string& label() const { return label_; }
   void Signal(int signal) const;
+  // SIGSTOP, which takes its time where the machine is busy: returns once all its threads have stopped. SIGCONT wakes them.
+  void Freeze();
   // SIGKILL and reaped.
   void Kill();
   // The exit code, or minus the signal that ended it; nothing while it runs.

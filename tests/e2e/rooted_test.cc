@@ -221,7 +221,7 @@ TEST_F(RootedTest, WrongCallsAreRefusedByNameAndSubmitNothing) {
 
 TEST_F(RootedTest, SurvivorsGoOnAfterTheDeathOfAnother) {
   std::vector<Values> in(kPeers, Values(kLargeCount, 1)), out(kPeers, Values(2 * kLargeCount));
-  cluster_.daemon(daemon_of_[1]).Signal(SIGSTOP);
+  cluster_.daemon(daemon_of_[1]).Freeze();
   std::vector<Work> works;
   for (const std::uint32_t rank : {0U, 1U, 2U}) {
     auto work =
@@ -244,7 +244,7 @@ TEST_F(RootedTest, SurvivorsGoOnAfterTheDeathOfAnother) {
 
 TEST_F(RootedTest, DeathOfTheRootIsAnErrorOnAllAndTheNextRootIsKnown) {
   std::vector<Values> data(kPeers, Values(kLargeCount, 1));
-  cluster_.daemon(daemon_of_[0]).Signal(SIGSTOP);
+  cluster_.daemon(daemon_of_[0]).Freeze();
   std::vector<Work> works;
   for (const std::uint32_t rank : {0U, 1U, 2U}) {
     auto work = ranks_[rank]->BroadcastAsync(data[rank].data(), kLargeCount, DType::kI32, 0);

@@ -64,7 +64,7 @@ TEST_F(ShortestTest, EndsWhenAskedToWhileItWaits) {
     trainers.push_back(Start(daemon == 0 ? RINGWAY_SHORTEST_C : RINGWAY_SHORTEST, daemon));
   }
   for (const auto& trainer : trainers) ASSERT_TRUE(GoesOn(*trainer));
-  trainers[2]->Signal(SIGSTOP);
+  trainers[2]->Freeze();
   // An operation that it had still submitted would end with their votes.
   for (const std::size_t waiting : {0U, 1U}) ASSERT_TRUE(Eventually([&] { return WaitsFor(waiting, "d2-"); }));
   for (const std::size_t waiting : {0U, 1U}) {
@@ -96,7 +96,7 @@ TEST_F(ShortestTest, GoesOnAfterADeathLetsANewcomerInAndRejoinsAfterARestartAndA
   ASSERT_EQ(cluster_.daemon(1).Wait(), 0);
   cluster_.RestartDaemon(1);
   for (const auto* trainer : {&first, &second, &newcomer}) ASSERT_TRUE(GoesOn(**trainer)) << "after a restart";
-  cluster_.daemon(2).Signal(SIGSTOP);
+  cluster_.daemon(2).Freeze();
   ASSERT_TRUE(GoesOn(*first)) << "without the one that is silent";
   cluster_.daemon(2).Signal(SIGCONT);
   for (const auto* trainer : {&first, &second, &newcomer}) ASSERT_TRUE(GoesOn(**trainer)) << "after an eviction";

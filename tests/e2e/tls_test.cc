@@ -211,7 +211,7 @@ class PatientTlsTest : public TlsTest {
 TEST_F(PatientTlsTest, AddressOfAnotherReplacesNobody) {
   const std::string address = PortOf(2);
   cluster_.Issue("d9", "daemon");
-  cluster_.daemon(2).Signal(SIGSTOP);
+  cluster_.daemon(2).Freeze();
   std::vector<std::string> options = cluster_.TlsOptionsOf("d9");
   options.insert(options.end(), {"--advertise", address});
   {

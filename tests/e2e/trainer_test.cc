@@ -124,15 +124,15 @@ TEST_F(TrainerDeath, TheNextOneJoinsUnderTheSameName) {
 // nothing.
 TEST(TrainerStop, CostsItsOwnGroupTheDeadlineAndOthersNothing) {
   Cluster cluster({.daemons = 3});
-  const Process victim(cluster.directory(), "trainer",
-                       {RINGWAY_E2E_TRAINER, cluster.socket(2), "job", "victim", "3", "rounds"});
+  Process victim(cluster.directory(), "trainer",
+                 {RINGWAY_E2E_TRAINER, cluster.socket(2), "job", "victim", "3", "rounds"});
   std::vector<JoinOptions> options = {cluster.At(0, "job", kWorld), cluster.At(1, "job", kWorld)};
   for (JoinOptions& one : options) one.op_deadline = Milliseconds(kSanitized ? 20000 : 1500);
   const Sessions ranks = cluster.JoinAll(options);
   const Sessions others = cluster.JoinWorld(3, "other");
   ASSERT_EQ(ranks.size() + others.size(), 5u);
   ASSERT_TRUE(Eventually([&] { return victim.Out().find("submitted") != std::string::npos; }));
-  victim.Signal(SIGSTOP);
+  victim.Freeze();
   Code code = Code::kOk;
   for (std::uint64_t number = 0; code == Code::kOk && number < 1000; ++number) {
     Round round(ranks, {.reduction = {}, .count = kTrainerCount, .number = number});
