@@ -1,5 +1,6 @@
 """torchft: its own checks of a process group, and a training by its Manager while a replica dies and another comes."""
 import datetime
+import importlib
 import os
 import signal
 import unittest
@@ -108,7 +109,27 @@ class TorchftTest(ClusterTest):
     def configure(self, name, groups):
         """Makes these the ranks of a new group."""
         address = f"127.0.0.1:{self.store.port}/{self.group}/{name}"
-        together(*[lambda i=i: groups[i].configure(address, "0", i, len(groups)) for i in range(len(groups))])
+        if hasattr(torchft.process_group, "reconfigure_with_store"):  # after 0.2
+            configure = torchft.process_group.reconfigure_with_store
+            together(*[lambda i=i: configure(groups[i], address, i, len(groups)) for i in range(len(groups))])
+        else:
+            together(*[lambda i=i: groups[i].configure(address, "0", i, len(groups)) for i in range(len(groups))])
+
+    def test_another_interface_of_torchft_is_refused_with_what_to_do(self):
+        import ringway.torchft
+        from torchft.process_group import ProcessGroup, ProcessGroupWrapper
+
+        for owner, names in ((ProcessGroup, ("configure", "set_rank_info")), (ProcessGroupWrapper, ("_create_pg",))):
+            had = {name: owner.__dict__[name] for name in names if name in owner.__dict__}
+            for name in had:
+                delattr(owner, name)
+            try:
+                with self.assertRaisesRegex(ImportError, "neither as 0.2 .* pip install torchft==0.2.0"):
+                    importlib.reload(ringway.torchft)
+            finally:
+                for name, value in had.items():
+                    setattr(owner, name, value)
+        importlib.reload(ringway.torchft)
 
     def test_torchfts_own_checks_of_a_process_group(self):
         from torchft.process_group_test import _COLLECTIVE_TO_FUNC

@@ -23,10 +23,13 @@ from ringway._c10d import RingwayProcessGroup
 if TYPE_CHECKING:
     import torch.distributed as dist
 
-if not hasattr(ProcessGroup, "configure"):
+# torchft 0.2 tells a process group its new ranks by `configure`; what comes after it by handles of its own and `reconfigure`.
+# Both make the group by `_create_pg`.
+_IS_KNOWN = hasattr(ProcessGroup, "configure") or hasattr(ProcessGroup, "set_rank_info")
+if not _IS_KNOWN or not hasattr(ProcessGroupWrapper, "_create_pg"):
     raise ImportError(
-        "this version of torchft does not configure process groups as 0.2 does: pip install torchft==0.2.0, or use "
-        "torch.distributed's reconfiguration of the backend ringway"
+        "this version of torchft makes its process groups neither as 0.2 does nor as torchft-nightly of October 2026: "
+        "pip install torchft==0.2.0, or use torch.distributed's reconfiguration of the backend ringway"
     )
 
 
