@@ -3,18 +3,18 @@ import atexit
 import concurrent.futures
 import contextlib
 import ctypes
+import logging
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import unittest
 
 import ringway
+from ringway._local import LocalCluster
 
 PROGRAMS = pathlib.Path(os.environ["RINGWAY_PROGRAMS"])
 PATIENCE = 60  # seconds: far beyond what anything here takes
@@ -79,29 +79,36 @@ class Process:
         atexit.unregister(self.kill)
 
 
-class Cluster:
-    def __init__(self, daemons):
-        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="ringway-python-"))
-        self.master = Process(self.directory / "master.log", [
-            PROGRAMS / "ringway-master", "--listen", "127.0.0.1:0", "--journal", self.directory / "master.db",
-            "--heartbeat-ms", "50", "--detect-ms", "2000", "--detect-far-ms", "0"])
-        self.daemons = [self.start_daemon(i) for i in range(daemons)]
-        self.sockets = [str(self.directory / f"d{i}.sock") for i in range(daemons)]
-        for daemon in self.daemons:
-            daemon.said(" ready ")
+class Cluster(LocalCluster):
+    """`ringway.local` with a master that notices losses soon; its log is kept, and a daemon that ends badly is an error."""
 
-    def start_daemon(self, index):
-        return Process(self.directory / f"d{index}.log", [
-            PROGRAMS / "ringwayd", "--master", self.master.logged("listening", "address"), "--listen", "127.0.0.1:0",
-            "--socket", self.directory / f"d{index}.sock", "--name", f"d{index}"])
+    def __init__(self, daemons):
+        self.lines = []  # of all: "ringwayd d0: ready socket=.."
+        self.log = logging.Handler(logging.DEBUG)
+        self.log.emit = lambda record: self.lines.append(record.getMessage())
+        logger = logging.getLogger("ringway.local")
+        logger.setLevel(logging.DEBUG)
+        logger.addHandler(self.log)
+        super().__init__(daemons, on_end=lambda _: None,
+                         master_options=["--heartbeat-ms=50", "--detect-ms=2000", "--detect-far-ms=0"])
+
+    def text(self, index):
+        """What a daemon has logged."""
+        return "\n".join(line for line in self.lines if line.startswith(f"ringwayd d{index}: "))
+
+    @property
+    def daemons(self):
+        return self._daemons
+
+    def kill_master(self):
+        self._masters[0].kill()
 
     def close(self):
-        for daemon in self.daemons:
-            daemon.signal(signal.SIGTERM)
-        codes = [daemon.end() for daemon in self.daemons]
-        self.master.kill()
-        shutil.rmtree(self.directory)
-        assert set(codes) <= {0, -signal.SIGKILL}, f"the daemons ended with {codes}"
+        killed = {daemon for daemon in self._daemons if not daemon.is_alive and daemon.returncode == -signal.SIGKILL}
+        super().close()
+        logging.getLogger("ringway.local").removeHandler(self.log)
+        ended = [daemon.how() for daemon in self._daemons if daemon not in killed and daemon.returncode != 0]
+        assert not ended, f"daemons {ended}: {self.lines}"
 
 
 def together(*calls):
@@ -157,15 +164,21 @@ class Exporter:
 
 
 class ClusterTest(unittest.TestCase):
-    """Each test has a group of its own on daemons that all tests of the class share."""
+    """Each test has a group of its own on daemons that all tests of the class share, or on its own if there are none."""
 
     DAEMONS = 3
     SECONDS_MAX = 4 * PATIENCE  # of a test
 
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster(cls.DAEMONS)
-        cls.addClassCleanup(cls.cluster.close)
+        if cls.DAEMONS:
+            cls.cluster = Cluster(cls.DAEMONS)
+            cls.addClassCleanup(cls.cluster.close)
+
+    def start(self, daemons):
+        """A cluster of this test's own, for one that loses daemons."""
+        self.cluster = Cluster(daemons)
+        self.addCleanup(self.cluster.close)
 
     def setUp(self):
         self.group = self._testMethodName

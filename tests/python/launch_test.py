@@ -110,6 +110,20 @@ class LocalTest(LaunchTest):
         self.assertEqual(len(logs.output), 1)
         del cluster
 
+    def test_a_killed_daemon_is_lost_to_the_others_and_starts_again_at_its_socket(self):
+        options = ["--heartbeat-ms=50", "--detect-ms=500"]
+        with self.assertNoLogs("ringway.local", logging.ERROR), ringway.local(world=2, master_options=options) as cluster:
+            self.assertEqual(sums(cluster.sockets), [[2, 2, 2]] * 2)
+            with self.assertRaisesRegex(RuntimeError, r"rank 1 runs: kill\(1\)"):
+                cluster.start(1)
+            cluster.kill(1)
+            with self.assertRaises(ringway.DaemonUnreachable):
+                ringway.join("demo", socket=cluster.sockets[1], wait_world=1, timeout=0.5)
+            self.assertEqual(sums(cluster.sockets[:1], "alone"), [[1, 1, 1]])
+            cluster.start(1)
+            self.assertEqual(sums(cluster.sockets, "again"), [[2, 2, 2]] * 2)
+        self.assertEqual(list(self.directory.iterdir()), [])
+
     def test_programs_that_are_missing_are_an_error_that_says_how_to_get_them(self):
         self.environment(RINGWAY_PROGRAMS=str(self.directory))
         with self.assertRaisesRegex(FileNotFoundError, f"ringway-master is not in {self.directory}.*install a wheel"):
@@ -296,7 +310,8 @@ class RunTest(LaunchTest):
 
     def test_signals_go_to_all_ranks_and_the_end_is_bounded(self):
         self.environment(RINGWAY_SOCKET="/named.sock")
-        script = "import signal, sys\nsignal.signal(signal.SIGTERM, {})\nprint('ready')\nwhile True:\n    signal.pause()\n"
+        # pause() would sleep through a signal that comes just before it.
+        script = "import signal, sys, time\nsignal.signal(signal.SIGTERM, {})\nprint('ready')\nwhile True:\n    time.sleep(1)\n"
         kind = "lambda *_: (print('ends'), sys.exit(0))"
         run = self.run_script(script.format(kind), "--nproc", "2")
         run.said("ready", times=2)

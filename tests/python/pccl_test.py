@@ -41,7 +41,7 @@ class PcclTest(ClusterTest):
         for session in both:
             self.addCleanup(session.abort)
             self.assertEqual(session.world_size, 1)
-        asked = [PROGRAMS / "ringwayctl", "--master", self.cluster.master.logged("listening", "address"), "status", "--json"]
+        asked = [PROGRAMS / "ringwayctl", "--master", self.cluster.master, "status", "--json"]
         status = json.loads(subprocess.run(asked, check=True, capture_output=True, timeout=PATIENCE).stdout)
         sizes = {group["name"]: len(group["peers"]) for group in status["groups"]}
         self.assertEqual([sizes[f"{self.group}.{i}"] for i in range(2)], [1, 1])
@@ -120,17 +120,13 @@ class PcclTest(ClusterTest):
             self.assertEqual(work.wait().world_size, 2)
 
     def test_loss_as_an_error(self):
-        daemon = self.cluster.start_daemon(3)
-        self.addCleanup(daemon.kill)
-        daemon.said(" ready ")
-        self.cluster.sockets[3:] = [str(self.cluster.directory / "d3.sock")]
-        self.addCleanup(self.cluster.sockets.pop)
+        self.addCleanup(self.cluster.start, 2)
         options = {"fail_on_peer_loss": True, "reconnect": 0}
-        first, second, lost = together(*[lambda i=i: ringway.join(**self.options(i, 3, **options)) for i in (0, 1, 3)])
+        first, second, lost = together(*[lambda i=i: ringway.join(**self.options(i, 3, **options)) for i in range(3)])
         for session in (first, second, lost):
             self.addCleanup(session.abort)
         works = [session.all_reduce_async(numpy.ones(1 << 20, "float32")) for session in (first, second)]
-        daemon.kill()
+        self.cluster.kill(2)
         for work in works:
             with self.assertRaises(ringway.PeerLost):
                 work.wait()

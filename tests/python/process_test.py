@@ -9,7 +9,7 @@ import unittest
 
 import numpy
 import ringway
-from cluster import PATIENCE, PROGRAMS, Cluster, ClusterTest, together
+from cluster import PATIENCE, PROGRAMS, ClusterTest, together
 
 # Says "waiting" before each wait, then "interrupted" when it ends with KeyboardInterrupt.
 INTERRUPTED = """
@@ -331,19 +331,10 @@ late = Late()
         self.assertIn("ringway.NotSupported: x has elements of bool", trainer.text())
 
 
-class LossTest(unittest.TestCase):
+class LossTest(ClusterTest):
     """A cluster for each test, which loses daemons."""
 
-    setUp, hang, options, join = ClusterTest.setUp, ClusterTest.hang, ClusterTest.options, ClusterTest.join
-    refused, trainer, SECONDS_MAX = ClusterTest.refused, ClusterTest.trainer, ClusterTest.SECONDS_MAX
-
-    def start(self, daemons):
-        self.cluster = Cluster(daemons)
-        self.addCleanup(self.cluster.close)
-
-    def kill(self, index):
-        self.cluster.daemons[index].signal(signal.SIGKILL)
-        self.cluster.daemons[index].end()
+    DAEMONS = 0
 
     def test_a_killed_daemon_leaves_the_sum_of_the_others(self):
         self.start(3)
@@ -367,7 +358,7 @@ while True:
                 contributors.append(result.contributors)
                 self.assertEqual(x[0], 5 if result.world_size == 3 else 1)
                 if len(contributors) == 3 and session is sessions[0]:
-                    self.kill(2)
+                    self.cluster.kill(2)
             self.assertEqual((len(contributors[0]), len(contributors[-1])), (3, 2))
             self.assertEqual(set(contributors[-1]), {s.peer_id for s in sessions})
             return contributors
@@ -392,7 +383,7 @@ while True:
         self.start(2)
         first, _ = self.join(2, fail_on_peer_loss=True, reconnect=0)
         work = first.all_reduce_async(numpy.ones(3))
-        self.kill(1 - self.daemon_of(first))
+        self.cluster.kill(1 - self.daemon_of(first))
         with self.refused(ringway.PeerLost):
             work.wait(PATIENCE)
 
@@ -400,7 +391,7 @@ while True:
         self.start(2)
         first, _ = self.join(2, min_world=2, reconnect=0)
         work = first.all_reduce_async(numpy.ones(3))
-        self.kill(1 - self.daemon_of(first))
+        self.cluster.kill(1 - self.daemon_of(first))
         with self.refused(ringway.WorldTooSmall):
             work.wait(PATIENCE)
 
@@ -412,7 +403,7 @@ while True:
         (session,) = self.join(1, reconnect=0)
         x = session.empty(3)
         x[:] = 3
-        self.kill(0)
+        self.cluster.kill(0)
         with self.refused(ringway.DaemonLost):
             session.all_reduce(x)
         self.assertEqual(x.tolist(), [3, 3, 3])
@@ -424,15 +415,16 @@ while True:
         with self.refused(ringway.ShuttingDown):
             while True:
                 session.all_reduce(numpy.ones(3))
-        self.assertEqual(self.cluster.daemons[0].end(), 0)
+        self.assertTrue(self.cluster.daemons[0].wait(PATIENCE))
+        self.assertEqual(self.cluster.daemons[0].returncode, 0)
 
     def test_a_restarted_daemon_is_joined_again(self):
         self.start(1)
         (session,) = self.join(1)
         x, before = session.empty(3), session.peer_id
         x[:] = 3
-        self.kill(0)
-        self.cluster.daemons[0] = self.cluster.start_daemon(0)
+        self.cluster.kill(0)
+        self.cluster.start(0)
         with self.refused(ringway.Rejoined, "take the others' state"):
             session.all_reduce(x)
         self.assertNotEqual(session.peer_id, before)
@@ -449,9 +441,9 @@ while True:
             waiting = asyncio.ensure_future(asyncio.wait_for(work, PATIENCE))
             await asyncio.sleep(0)
             index = self.daemon_of(first)
-            self.kill(index)
+            self.cluster.kill(index)
             killed.set()
-            self.cluster.daemons[index] = self.cluster.start_daemon(index)
+            self.cluster.start(index)
             with self.refused(ringway.Rejoined):
                 await waiting
             return await first.all_reduce_async(numpy.ones(3))
@@ -479,12 +471,12 @@ while True:
 
     def evict(self, session):
         name = session.members()[session.rank].name
-        subprocess.run([PROGRAMS / "ringwayctl", "--master", self.cluster.master.logged("listening", "address"), "evict",
+        subprocess.run([PROGRAMS / "ringwayctl", "--master", self.cluster.master, "evict",
                         "--group", self.group, "--peer", name], check=True, capture_output=True, timeout=PATIENCE)
 
     def test_a_master_that_is_gone(self):
         self.start(1)
-        self.cluster.master.kill()
+        self.cluster.kill_master()
         with self.refused(ringway.MasterUnreachable):
             ringway.join(**self.options(0, 1, timeout=0.5))
 

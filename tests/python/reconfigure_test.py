@@ -11,7 +11,7 @@ from datetime import timedelta
 from unittest import mock
 
 import ringway
-from cluster import PATIENCE, Cluster, ClusterTest, Process, eventually, together
+from cluster import PATIENCE, ClusterTest, Process, eventually, together
 
 try:
     import torch
@@ -331,9 +331,9 @@ class ReconfigureTest(Elastic):
 def connections(daemon):
     """Established TCP connections of a daemon: local and remote port."""
     inodes = set()
-    for descriptor in os.listdir(f"/proc/{daemon.process.pid}/fd"):
+    for descriptor in os.listdir(f"/proc/{daemon.pid}/fd"):
         try:
-            inodes.add(os.readlink(f"/proc/{daemon.process.pid}/fd/{descriptor}"))
+            inodes.add(os.readlink(f"/proc/{daemon.pid}/fd/{descriptor}"))
         except FileNotFoundError:  # closed meanwhile
             continue
     with open("/proc/net/tcp", encoding="ascii") as table:
@@ -350,12 +350,7 @@ class DeathTest(Elastic):
 
     def setUp(self):
         super().setUp()
-        self.cluster = Cluster(4)
-        self.addCleanup(self.cluster.close)
-
-    def kill(self, index):
-        self.cluster.daemons[index].signal(signal.SIGKILL)
-        self.cluster.daemons[index].end()
+        self.start(4)
 
     def between(self, indices):
         """The connections between these daemons."""
@@ -369,7 +364,7 @@ class DeathTest(Elastic):
         works = [group.allreduce([torch.ones(1000)]) for group in groups[:3]]
         before, sessions = self.between(range(3)), [group._session for group in groups[:3]]
         self.assertGreaterEqual(len(before), 6)  # a control link and a lane of each pair
-        self.kill(3)
+        self.cluster.kill(3)
         for work in works:
             with self.refused(ringway.PeerLost, "rank 3 is lost"):
                 work.wait()
@@ -384,14 +379,13 @@ class DeathTest(Elastic):
         self.assertLessEqual(self.between(range(3)), before)
         self.assertEqual([group._session for group in groups[:3]], sessions)
 
-        self.cluster.daemons[3] = self.cluster.start_daemon(3)
-        self.cluster.daemons[3].said(" ready ")
+        self.cluster.start(3)
         groups[3] = self.elastic(3)  # another process in its place
         self.reconfigure(3, groups)
         self.check(groups)
         self.assertLessEqual(self.between(range(3)), before)
 
-        self.kill(0)
+        self.cluster.kill(0)
         eventually(lambda: all(not group._membership.is_whole for group in groups[1:]))
         self.reconfigure(4, groups[1:])
         self.check(groups[1:])
@@ -399,7 +393,7 @@ class DeathTest(Elastic):
 
     def test_rank_that_waits_for_others_that_know_of_the_loss_already_fails_too(self):
         groups = self.configured(3)
-        self.kill(2)
+        self.cluster.kill(2)
         eventually(lambda: not groups[0]._membership.is_whole)
         self.refused_all_reduce(groups[0], ringway.WorldTooSmall, "rank 2 is lost")
         eventually(lambda: not groups[1]._membership.is_whole)
@@ -412,7 +406,7 @@ class DeathTest(Elastic):
 
     def test_operation_that_ran_without_a_lost_rank_has_failed(self):
         groups = self.configured(3)
-        self.kill(2)
+        self.cluster.kill(2)
         eventually(lambda: all(not group._membership.is_whole for group in groups[:2]))
         with mock.patch.object(_c10d_elastic.ElasticMembership, "is_whole", True):
             works = [group.allreduce([torch.ones(3)]) for group in groups[:2]]
@@ -422,13 +416,12 @@ class DeathTest(Elastic):
 
     def test_operation_that_ran_without_a_rank_has_failed_when_another_has_replaced_it(self):
         groups = self.configured(3)
-        self.kill(2)
+        self.cluster.kill(2)
         eventually(lambda: all(not group._membership.is_whole for group in groups[:2]))
         with mock.patch.object(_c10d_elastic.ElasticMembership, "is_whole", True):
             works = [group.allreduce([torch.ones(3)]) for group in groups[:2]]
         eventually(lambda: all(work._operation.is_done() for work in works))
-        self.cluster.daemons[2] = self.cluster.start_daemon(2)
-        self.cluster.daemons[2].said(" ready ")
+        self.cluster.start(2)
         groups[2] = self.elastic(2)
         self.reconfigure(2, groups)
         for work in works:
@@ -446,7 +439,7 @@ class DeathTest(Elastic):
     def test_member_that_dies_before_it_reconfigures_is_lost_to_the_others(self):
         groups = self.configured(3)
         handles = [group.get_reconfigure_handle() for group in groups]
-        self.kill(2)
+        self.cluster.kill(2)
 
         def fail(i):
             with self.refused(ringway.PeerLost, "lost"):
@@ -458,10 +451,9 @@ class DeathTest(Elastic):
 
     def test_rank_whose_own_daemon_died_comes_back_as_another(self):
         groups = self.configured(2)
-        self.kill(1)
+        self.cluster.kill(1)
         self.refused_all_reduce(groups[1], ringway.DaemonLost)
-        self.cluster.daemons[1] = self.cluster.start_daemon(1)
-        self.cluster.daemons[1].said(" ready ")
+        self.cluster.start(1)
         eventually(lambda: not groups[0]._membership.is_whole)
         groups[1].abort()
         self.reconfigure(2, groups)
