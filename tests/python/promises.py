@@ -3,83 +3,14 @@
 A row returns what Gloo returns, or raises what REFUSED says: before anything is sent, on all ranks that call, so that the rows after
 it are in step. `promises_test.py` runs it by both.
 """
-import fnmatch
-import sys
-import warnings
-from datetime import timedelta
-
 import torch
 import torch.distributed as dist
-import torch.distributed._functional_collectives as functional
-import torch.distributed.fsdp as fsdp
-import torch.distributed.nn.functional as differentiable
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
-from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.distributed_c10d import ReduceOp
 
-import ringway.torch
-
-warnings.simplefilter("ignore")
-BACKEND, STORE, RANK, WORLD, OUT = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
-NEXT, LAST = (RANK + 1) % WORLD, (RANK - 1) % WORLD
-LONG = timedelta(seconds=120)
-ROWS = {}
-# The errors that Ringway raises for a row, by patterns of names. Gloo does not run these: it does something, or waits for ever.
-REFUSED = {
-    "NotSupported": ["* premul_sum *", "reduce_scatter* b* *", "* b* f*", "* b* bf16", "all_reduce * f8", "all_reduce avg bool",
-                     "all_reduce_meta", "recv_from_any_rank", "new_group_with_options"],
-    "InvalidArgument": ["*_no_rank", "*_a_negative_rank", "*_negative_tag", "*_too_few", "*_too_many", "*_other_shapes", "*_another_size",
-                        "reduce_scatter_tensor_of_another_dtype", "all_reduce_expanded", "*_not_divisible", "recv_from_itself"],
-    # torch raises these, with any backend:
-    "ValueError": ["all_reduce max complex64", "all_reduce band complex64", "broadcast_without_root", "all_gather_another_dtype",
-                   "all_to_all_of_several_dtypes", "send_to_itself"],
-    "TypeError": ["all_reduce_of_list", "all_reduce_bad_op", "shrink_group"],
-    "RuntimeError": ["all_reduce_conjugated"],
-}
-
-
-def refusal(name):
-    """The class of what the row raises; None: it returns something."""
-    return next((kind for kind, patterns in REFUSED.items() if any(fnmatch.fnmatch(name, each) for each in patterns)), None)
-
-
-def row(function):
-    ROWS[function.__name__] = function
-    return function
-
-
-def rows(**functions):
-    ROWS.update(functions)
-
-
-def mine(*shape, dtype=torch.float32, of=RANK):
-    """Other elements on each rank, small and exact in every dtype."""
-    count = torch.Size(shape).numel()
-    return ((torch.arange(count) * 7 + of * 5) % 11 + 1).to(dtype).view(shape)
-
-
-def parts(*shape, dtype=torch.float32):
-    return [mine(*shape, dtype=dtype, of=RANK + i) for i in range(WORLD)]
-
-
-def zeros(*shape, dtype=torch.float32):
-    return [torch.zeros(shape, dtype=dtype) for _ in range(WORLD)]
-
-
-def after(work, *tensors):
-    work.wait()
-    return tensors
-
-
-def beyond_gloo(ours, by_gloo):
-    """What Gloo refuses, and the words for it that Gloo takes."""
-    return ours if BACKEND == "ringway" else by_gloo
-
-
-def strided(x):
-    """A tensor with gaps, which Gloo takes for one without."""
-    return beyond_gloo(x, x.contiguous())
-
+import promises_training  # noqa: F401  # its rows
+import ringway.torch  # noqa: F401  # the backend
+from promises_table import (BACKEND, LAST, LONG, NEXT, OUT, RANK, ROWS, STORE, WORLD, after, beyond_gloo, mine, parts, reduced, refusal,
+                            row, rows, strided, zeros)
 
 # ------------------------------------------------------------------------------------------------------ reductions
 
@@ -89,16 +20,6 @@ REDUCTIONS = {"sum": ReduceOp.SUM, "product": ReduceOp.PRODUCT, "min": ReduceOp.
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16, "i8": torch.int8,
           "u8": torch.uint8, "i32": torch.int32, "i64": torch.int64, "bool": torch.bool, "complex64": torch.complex64,
           "f8": torch.float8_e4m3fn}
-
-
-def reduced(call, x, *arguments, op=ReduceOp.SUM, root=None, **options):
-    """What ranks other than a root have is unspecified."""
-    dtype = (x[0] if isinstance(x, list) else x).dtype
-    by_sum = BACKEND == "gloo" and op == ReduceOp.AVG and not dtype.is_floating_point and not dtype.is_complex
-    call(x, *arguments, op=ReduceOp.SUM if by_sum else op, **options)
-    for each in (x if isinstance(x, list) else [x]) if by_sum else ():
-        each.copy_(each.div(WORLD, rounding_mode="trunc"))
-    return x if root in (None, RANK) else None
 
 
 for op_name, op in REDUCTIONS.items():
@@ -417,121 +338,6 @@ def destroy_and_begin_again():
     x = mine(5)
     dist.all_reduce(x)
     return x
-
-
-# ------------------------------------------------------------------------------------------------------ coalesced and functional
-
-
-def coalesced(call, *operations):
-    with dist.distributed_c10d._coalescing_manager(async_ops=True) as manager:
-        for output, *arguments in operations:
-            call(output, *arguments)
-    manager.wait()
-    return [output for output, *_ in operations]
-
-
-rows(
-    coalescing_all_reduce=lambda: coalesced(dist.all_reduce, [mine(5)], [mine(3, of=RANK + 1)]),
-    coalescing_all_gather=lambda: coalesced(
-        dist.all_gather_into_tensor, [torch.zeros(5 * WORLD), mine(5)], [torch.zeros(3 * WORLD), mine(3)]),
-    coalescing_reduce_scatter=lambda: coalesced(
-        dist.reduce_scatter_tensor, [torch.zeros(5), mine(5 * WORLD)], [torch.zeros(3), mine(3 * WORLD)]),
-    coalescing_of_several_dtypes=lambda: coalesced(
-        dist.all_reduce, [mine(5)], [mine(3, dtype=torch.int32)]) if BACKEND == "ringway" else [
-            reduced(dist.all_reduce, mine(5)), reduced(dist.all_reduce, mine(3, dtype=torch.int32))],
-    coalescing_reduce_scatter_of_several_dtypes=lambda: coalesced(
-        dist.reduce_scatter_tensor, [torch.zeros(3, dtype=torch.int32), mine(3 * WORLD, dtype=torch.int32), ReduceOp.AVG],
-        [torch.zeros(5), mine(5 * WORLD), ReduceOp.AVG]) if BACKEND == "ringway" else [
-            reduced(dist.reduce_scatter_tensor, torch.zeros(3, dtype=torch.int32), mine(3 * WORLD, dtype=torch.int32),
-                    op=ReduceOp.AVG),
-            reduced(dist.reduce_scatter_tensor, torch.zeros(5), mine(5 * WORLD), op=ReduceOp.AVG)],
-    functional_all_reduce=lambda: functional.all_reduce(mine(5), "sum", dist.group.WORLD) + 0,
-    functional_all_reduce_avg=lambda: functional.all_reduce(mine(5), "avg", dist.group.WORLD) + 0,
-    functional_all_reduce_coalesced=lambda: [
-        x + 0 for x in functional.all_reduce_coalesced([mine(5), mine(3)], "max", dist.group.WORLD)],
-    functional_all_gather_tensor=lambda: functional.all_gather_tensor(mine(2, 3), 1, dist.group.WORLD) + 0,
-    functional_reduce_scatter_tensor=lambda: functional.reduce_scatter_tensor(
-        mine(2, 3 * WORLD), "sum", 1, dist.group.WORLD) + 0,
-    functional_all_to_all_single=lambda: functional.all_to_all_single(
-        mine(3), [(RANK + i) % 3 for i in range(WORLD)], [(RANK + i) % 3 for i in range(WORLD)], dist.group.WORLD) + 0,
-    functional_broadcast=lambda: functional.broadcast(mine(5), 1, dist.group.WORLD) + 0,
-    functional_permute_tensor=lambda: functional.permute_tensor(mine(5), [1, 2, 0], dist.group.WORLD) + 0,
-)
-
-
-def with_gradient(call):
-    x = mine(4, 3).requires_grad_()
-    out = call(x)
-    out = torch.stack(list(out)) if isinstance(out, (list, tuple)) else out
-    (out * (RANK + 1)).sum().backward()
-    return out.detach(), x.grad
-
-
-rows(
-    gradient_of_all_reduce=lambda: with_gradient(differentiable.all_reduce),
-    gradient_of_all_gather=lambda: with_gradient(differentiable.all_gather),
-    gradient_of_broadcast=lambda: with_gradient(lambda x: differentiable.broadcast(x, 1)),
-    gradient_of_functional_all_gather=lambda: with_gradient(
-        lambda x: functional.all_gather_tensor_autograd(x, 0, dist.group.WORLD) + 0),
-    gradient_of_functional_reduce_scatter=lambda: with_gradient(
-        lambda x: functional.reduce_scatter_tensor_autograd(x.repeat(WORLD, 1), "sum", 0, dist.group.WORLD) + 0),
-)
-
-# ------------------------------------------------------------------------------------------------------ shards
-
-
-def network():
-    torch.manual_seed(3)
-    return torch.nn.Sequential(torch.nn.Linear(6, 20), torch.nn.ReLU(), torch.nn.Linear(20, 1))
-
-
-def trained(model, steps=5, passes=1):
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    for step in range(steps):
-        optimizer.zero_grad()
-        for part in range(passes):
-            if passes > 1:
-                model.set_requires_gradient_sync(part == passes - 1)
-            model(mine(8, 6, of=RANK + step + part) / 8).square().mean().backward()
-        optimizer.step()
-    return model
-
-
-@row
-def ddp():
-    model = torch.nn.parallel.DistributedDataParallel(network())
-    return [p.detach() for p in trained(model).parameters()]
-
-
-def sharded(passes=1, prepare=lambda model: None, **arguments):
-    model = network()
-    for layer in (model[0], model[2], model):
-        fsdp.fully_shard(layer, **arguments)
-    prepare(model)
-    trained(model, passes=passes)
-    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1).full_tensor()
-    return [p.full_tensor().detach() for p in model.parameters()], norm
-
-
-rows(
-    fsdp2=sharded,
-    fsdp2_that_keeps_parameters=lambda: sharded(reshard_after_forward=False),
-    fsdp2_in_bf16=lambda: sharded(mp_policy=fsdp.MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)),
-    fsdp2_that_accumulates=lambda: sharded(passes=3),
-    fsdp2_with_sums=lambda: sharded(prepare=lambda model: model.set_force_sum_reduction_for_comms(True)),
-    fsdp2_divided=lambda: sharded(prepare=lambda model: model.set_gradient_divide_factor(2.0)),
-    fsdp2_of_a_mesh=lambda: sharded(mesh=init_device_mesh("cpu", (WORLD,))),
-    fsdp2_of_replicas=lambda: sharded(mesh=init_device_mesh("cpu", (WORLD, 1), mesh_dim_names=("replicate", "shard"))),
-)
-
-
-@row
-def fsdp2_state_dict():
-    model = fsdp.fully_shard(network())
-    whole = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
-    changed = {name: value + 1 for name, value in network().state_dict().items()}
-    set_model_state_dict(model, changed, options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))
-    return whole, [p.full_tensor().detach() for p in model.parameters()]
 
 
 def plain(x):

@@ -70,7 +70,7 @@ class PromisesTest(ClusterTest):
         named = {word for row in table.splitlines() for word in re.findall(r"`(\w+)`", row.split("|")[1] if "|" in row else "")}
         functions = {name for name in distributed_c10d.__all__ if name not in ("reduce_op", "get_debug_level")
                      and inspect.isfunction(getattr(distributed_c10d, name))}
-        program = (HERE / "promises.py").read_text()
+        program = "".join((HERE / f"{name}.py").read_text() for name in ("promises", "promises_training"))
         called = {name for name in functions if re.search(rf"\b{name}\b", program)} | {
             f"is_{each}_available" for each in ("gloo", "mpi", "nccl", "ucc", "xccl")}
         self.assertEqual(functions - named, set())
