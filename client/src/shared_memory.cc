@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,6 +45,12 @@ std::size_t AvailableBytes() {
   return available > 0 ? available + swap : kAnything;
 }
 
+// The daemon refuses a region without: it would wait for the kernel while it reduces.
+bool HasAllPages(int fd, std::size_t bytes) {
+  struct stat file = {};
+  return fstat(fd, &file) == 0 && static_cast<std::size_t>(file.st_blocks) >= bytes / 512;
+}
+
 }  // namespace
 
 Result<SharedMemory> SharedMemory::Create(std::size_t bytes) {
@@ -72,9 +79,13 @@ Status SharedMemory::MapAndPopulate() {
   if (address == MAP_FAILED) return Exhausted("mmap", bytes_, errno);
   data_ = static_cast<std::byte*>(address);
   if (madvise(address, bytes_, MADV_DONTFORK) != 0) return Exhausted("MADV_DONTFORK", bytes_, errno);
-  if (madvise(address, bytes_, MADV_POPULATE_WRITE) == 0) return {};
-  if (errno != EINVAL) return Exhausted("Populating", bytes_, errno);
-  // Kernels before 5.14. Reserving first makes a lack of memory an error here; touching alone would raise SIGBUS.
+  if (madvise(address, bytes_, MADV_POPULATE_WRITE) != 0) {
+    if (errno != EINVAL) return Exhausted("Populating", bytes_, errno);
+  } else if (HasAllPages(fd_, bytes_)) {
+    return {};
+  }
+  // Kernels before 5.14 refuse that advice, and qemu-user ignores it. Reserving first makes a lack of memory an error
+  // here; touching alone would raise SIGBUS.
   if (fallocate(fd_, 0, 0, static_cast<off_t>(bytes_)) != 0) return Exhausted("fallocate", bytes_, errno);
   std::memset(address, 0, bytes_);
   return {};
