@@ -4,6 +4,8 @@ set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=deploy/lib.sh
 source "$ROOT/deploy/lib.sh"
+# shellcheck source=deploy/programs.sh
+source "$ROOT/deploy/programs.sh"
 # shellcheck source=tests/pace.sh
 source "$ROOT/tests/pace.sh"
 cd "$ROOT"
@@ -13,13 +15,15 @@ usage() {
 Usage: tests/run.sh [--preset STAGE]... [--all] [--quick]
 Installs Debian packages where they are missing (as root), builds and tests Ringway. Works from any directory.
 
-Stages, all of them without arguments:
+Stages, all of them but the last without arguments:
   release   everything with the flags of a release, in build/test-release
   asan      tests with AddressSanitizer and UndefinedBehaviorSanitizer, in build/asan
   tsan      tests of what has threads with ThreadSanitizer, in build/tsan
   python    the wheel, built and installed as its users do (needs PyPI), and clang-tidy over its module, in build/python
   fuzz      the fuzz targets, each for a while, in build/fuzz
   tidy      clang-format, clang-tidy and shellcheck, with build/tidy
+Only where it is named:
+  aarch64   sums, codecs and an all-reduce of programs for aarch64, cross-compiled and under qemu-user, in build/aarch64
 
 A test that fails is repeated twice, alone: if both pass it is a flake, and the run passes; a report of a sanitizer always fails the
 run. The closing table has each stage's time to build and to test, and names flakes, and skipped tests with their reasons.
@@ -40,7 +44,7 @@ STAGES=()
 while (($#)); do
   case $1 in
     --preset)
-      [[ " ${ALL_STAGES[*]} " == *" ${2:-} "* ]] || die "--preset takes one of: ${ALL_STAGES[*]}"
+      [[ " ${ALL_STAGES[*]} aarch64 " == *" ${2:-} "* ]] || die "--preset takes one of: ${ALL_STAGES[*]} aarch64"
       STAGES+=("$2")
       shift 2
       ;;
@@ -130,6 +134,15 @@ stage_fuzz() {
   tests/fuzz/run.sh
 }
 
+stage_aarch64() {
+  install_packages "${CROSS_PACKAGES[@]}"
+  aarch64_sysroot
+  configure release build/test-release -DRINGWAY_TESTS=ON && timed_build build/test-release ringwayd ringway-bench || return 1
+  configure aarch64 build/aarch64 -DRINGWAY_TESTS=ON -DRINGWAY_STATIC=ON -DRINGWAY_CUDA=OFF &&
+    timed_build build/aarch64 kernels_test executor_test proto_test "${PROGRAMS[@]}" || return 1
+  DETAIL=$(tests/deploy/aarch64_test.sh build/aarch64 build/test-release)
+}
+
 # Our own files, tracked or new, that end in one of the suffixes.
 own_files() { git ls-files --cached --others --exclude-standard -- "$@" | sort -u | while read -r file; do
   [[ ! -f $file ]] || printf '%s\n' "$file"
@@ -149,7 +162,7 @@ stage_tidy() {
   local sources
   mapfile -t sources < <(own_files '*.cc' '*.h' '*.hpp')
   clang-format --dry-run -Werror "${sources[@]}" || return 1
-  own_files '*.sh' .ci/run tests/chaos/run tests/wan/run | xargs shellcheck -x || return 1
+  own_files '*.sh' .ci/run deploy/ringway-ready tests/chaos/run tests/wan/run | xargs shellcheck -x || return 1
   configure release build/tidy -DRINGWAY_TESTS=ON && timed_build build/tidy ringway_generated || return 1
   tidy_with build/tidy '^(?!client/python/)' # whose headers stage python has
 }
