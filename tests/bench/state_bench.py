@@ -27,6 +27,7 @@ def arguments():
     parser.add_argument("--mode", choices=("join", "deaths"), required=True)
     parser.add_argument("--state-mib", type=int, default=1024)
     parser.add_argument("--gradient", type=int, default=1000, help="elements of float32 that a step of a join sums")
+    parser.add_argument("--changes", action="store_true", help="all of the state changes with each step of a join")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--settle", type=float, default=25, help="seconds of training before what is measured")
     parser.add_argument("--host", type=int, required=True)
@@ -40,11 +41,17 @@ def arguments():
 def train(options, arrays, count, world):
     """Until the file `over` is there, for all: writes the time, revision and world of each step to a file of this host."""
     begin = time.monotonic()
-    state = ringway.SharedState.join(arrays, "state", socket=options.socket, wait_world=world)
+    said = []  # the last before the admission, of a newcomer: what it has taken
+
+    def on_waiting(_):
+        said.append(time.monotonic())
+
+    count_of_steps = numpy.zeros(1, "uint64")
+    state = ringway.SharedState.join([*arrays, count_of_steps], "state", socket=options.socket, wait_world=world, on_waiting=on_waiting)
     joined = time.monotonic() - begin
     gradient = state.session.empty(count + 1)
     with (options.work / f"steps.{options.host}").open("a", encoding="utf-8") as steps:
-        print(json.dumps({"joined": joined, "at": time.monotonic()}), file=steps, flush=True)
+        print(json.dumps({"joined": joined, "at": time.monotonic(), "said": said}), file=steps, flush=True)
         while True:
             gradient[:-1] = 1.0
             gradient[-1] = float((options.work / "over").exists())
@@ -55,8 +62,12 @@ def train(options, arrays, count, world):
                 continue
             if gradient[-1] > 0:
                 return
+            reduced = time.monotonic()
+            count_of_steps += 1
+            if options.changes:
+                arrays[0][::4096] += 1
             state.advance(result.update_waits)
-            print(json.dumps({"at": time.monotonic(), "revision": state.revision, "world": result.world_size}),
+            print(json.dumps({"at": time.monotonic(), "revision": state.revision, "world": result.world_size, "reduced": reduced}),
                   file=steps, flush=True)
 
 
@@ -69,6 +80,25 @@ def await_steps(options, condition):
     """Until the steps of host 0 meet the condition."""
     while not condition(steps_of(options, 0)):
         time.sleep(0.2)
+
+
+def print_parts_of_join(options, begins, newcomer):
+    """Where the time of the newcomer goes, and that of host 0 from the result that suggests the admission on."""
+    last = options.world - 1
+    views = [next(at for at, name, size in events_of(options, host) if name == "view_installed" and at > begins and size == options.world)
+             for host in range(options.world)]
+    before, admission, together = next(three for three in zip(*(steps_of(options, 0)[i:] for i in (1, 2, 3))) if three[1]["at"] > views[0])
+    asked = next(at for at, name, _ in events_of(options, last) if name == "trainer_joins" and at > begins)
+    print("| seconds of the newcomer | |\n|---|---|")
+    for name, begin, end in (("starts", begins, asked), ("takes the state while the others train", asked, newcomer["said"][-1]),
+                             ("is admitted", newcomer["said"][-1], views[last]),
+                             ("compares, and takes what is missing", views[last], newcomer["at"])):
+        print(f"| {name} | {end - begin:.2f} |")
+    print("| seconds of the others | |\n|---|---|")
+    for name, begin, end in (("a step's sum", before["at"], admission["reduced"]), ("change of the view", admission["reduced"], views[0]),
+                             ("compare, and send what is missing", views[0], admission["at"]),
+                             ("first step with the newcomer", admission["at"], together["at"])):
+        print(f"| {name} | {end - begin:.2f} |")
 
 
 def measure_join(options):
@@ -90,13 +120,14 @@ def measure_join(options):
     newcomer = steps_of(options, options.world - 1)[0]
     times = [step["at"] for step in steps_of(options, 0)]
     lengths = [(b - a, b) for a, b in zip(times, times[1:])]
-    longest = max(length for length, at in lengths if begins < at < newcomer["at"] + 1)
+    longest = max(length for length, at in lengths if begins < at and at - length < newcomer["at"] + 0.5)  # the first with it, too
     median = statistics.median(length for length, at in lengths if at < begins)
     throughput = sum(begins < at < newcomer["at"] for _, at in lengths) * median / (newcomer["at"] - begins)
     rate = options.state_mib * 1.048576 * 8 / newcomer["joined"]
     print(f"a join with {options.state_mib} MiB from {options.world - 1}: {newcomer['joined']:.2f} s, {rate:.0f} Mbit/s;"
           f" the others' steps take {median * 1e3:.0f} ms, the longest then {longest:.2f} s,"
           f" of their throughput {throughput:.2f} is left until it has joined")
+    print_parts_of_join(options, begins, newcomer)
 
 
 def events_of(options, host):
