@@ -21,6 +21,7 @@ using device::Direction;
 constexpr std::size_t kStateBytesMax = std::size_t{1} << 46;
 constexpr std::size_t kHashThreadsMax = 8;
 constexpr std::size_t kDescriptionBytesMax = 1024;
+constexpr std::size_t kSmallTensorBytes = std::size_t{64} << 10;
 
 Status Refuse(const StateTensor& tensor, const std::string& why) {
   return Status(Code::kInvalidArgument, "tensor \"" + tensor.name + "\" of the shared state " + why);
@@ -55,13 +56,28 @@ Result<StateBytes> StateBytes::Make(const std::vector<StateTensor>& tensors) {
     }
     made.bytes_ += tensor.bytes;
   }
+  made.CutIntoPieces();
   made.layout_ = HashOf(layout.data(), layout.size()).low;
   made.layout_undescribed_ = HashOf(layout_undescribed.data(), layout_undescribed.size()).low;
   return made;
 }
 
+void StateBytes::CutIntoPieces() {
+  const auto is_large = [](const Tensor& tensor) { return tensor.bytes > kSmallTensorBytes; };
+  const auto first = std::find_if(tensors_.begin(), tensors_.end(), is_large);
+  const auto last = std::find_if(tensors_.rbegin(), tensors_.rend(), is_large);
+  const std::size_t large_begin = first == tensors_.end() ? bytes_ : first->begin;
+  const std::size_t large_end = last == tensors_.rend() ? bytes_ : last->begin + last->bytes;
+  const auto cut = [this](std::size_t begin, std::size_t end) {
+    for (std::size_t at = begin; at < end; at += kStatePieceBytes) begins_.push_back(at);
+  };
+  cut(0, large_begin);
+  cut(large_begin, large_end);
+  cut(large_end, bytes_);
+}
+
 std::size_t StateBytes::bytes_of(std::size_t piece) const {
-  return std::min(kStatePieceBytes, bytes_ - piece * kStatePieceBytes);
+  return (piece + 1 < begins_.size() ? begins_[piece + 1] : bytes_) - begins_[piece];
 }
 
 template <typename Visit>
@@ -85,7 +101,7 @@ Status StateBytes::Read(std::size_t piece, std::size_t begin, std::size_t bytes,
     std::memcpy(to + at, tensor.data + from, part);
     return Status();
   };
-  return ForEachPart(piece * kStatePieceBytes + begin, bytes, copy);
+  return ForEachPart(begins_[piece] + begin, bytes, copy);
 }
 
 Status StateBytes::Write(const Pieces& pieces) {
@@ -96,7 +112,7 @@ Status StateBytes::Write(const Pieces& pieces) {
       std::memcpy(tensor.data + to, data + at, part);
       return Status();
     };
-    if (Status error = ForEachPart(piece * kStatePieceBytes, bytes_of(piece), copy); !error.ok()) return error;
+    if (Status error = ForEachPart(begins_[piece], bytes_of(piece), copy); !error.ok()) return error;
   }
   return {};
 }
@@ -107,7 +123,7 @@ Hash StateBytes::HashOfHostPiece(std::size_t piece) const {
     hasher.Add(tensor.data + from, part);
     return Status();
   };
-  (void)ForEachPart(piece * kStatePieceBytes, bytes_of(piece), add);
+  (void)ForEachPart(begins_[piece], bytes_of(piece), add);
   return hasher.Result();
 }
 

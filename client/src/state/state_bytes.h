@@ -1,4 +1,10 @@
-// The bytes of all tensors of a state, one after the other, in pieces of 16 MiB.
+// The bytes of all tensors of a state, one after the other, in pieces of up to 16 MiB.
+//
+//   counters      weights, moments and others        counters
+//   | own piece | 16 MiB | 16 MiB | the rest        | own piece |
+//
+// Small tensors at either end have a piece of their own: a number that changes with each step would otherwise make the
+// rest of its piece travel, too, while all wait.
 //
 // Threads: one; Hashes uses more within.
 #pragma once
@@ -35,7 +41,7 @@ class StateBytes {
   std::uint64_t layout() const { return layout_; }
   std::uint64_t layout_undescribed() const { return layout_undescribed_; }
   const std::string& labels() const { return labels_; }  // as in labels.h
-  std::size_t piece_count() const { return (bytes_ + kStatePieceBytes - 1) / kStatePieceBytes; }
+  std::size_t piece_count() const { return begins_.size(); }
   std::size_t bytes_of(std::size_t piece) const;
 
   // Copies `bytes` of a piece from byte `begin` of it on. REQUIRES: it has them.
@@ -54,12 +60,14 @@ class StateBytes {
   // Calls visit(tensor, offset in it, offset in the range, bytes) for each part of a range within one tensor.
   template <typename Visit>
   Status ForEachPart(std::size_t begin, std::size_t bytes, Visit visit) const;
+  void CutIntoPieces();
   Hash HashOfHostPiece(std::size_t piece) const;
   bool IsOnHost() const { return copier_ == nullptr; }
 
   std::uint64_t generation_ = ForkGeneration();
   std::vector<Tensor> tensors_;  // without empty ones
   std::size_t bytes_ = 0;
+  std::vector<std::size_t> begins_;  // of the pieces
   std::uint64_t layout_ = 0;
   std::uint64_t layout_undescribed_ = 0;
   std::string labels_;

@@ -21,6 +21,8 @@ constexpr Milliseconds kLook = Milliseconds(100);
 constexpr std::size_t kContentsMax = 4;  // recvs of pieces that are posted at once
 constexpr int kRoundsMax = 8;
 constexpr std::size_t kSamples = 4;
+constexpr std::size_t kLittleBytes = std::size_t{1}
+                                     << 20;  // counters change with each step; nobody waits for so little
 
 std::string Mebibytes(std::size_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
@@ -36,6 +38,12 @@ Status ReplacedPieces::Replace(std::size_t piece, std::unique_ptr<std::byte[]> c
   Pieces one;
   one[piece] = std::move(content);
   return state_->Write(one);
+}
+
+std::size_t ReplacedPieces::bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& [piece, content] : before_) bytes += state_->bytes_of(piece);
+  return bytes;
 }
 
 // One member that gives, on a thread of its own.
@@ -297,10 +305,10 @@ void Taker::TakeInRounds() {
     };
     if (round > 0) {
       for (std::size_t i = 0; i < kSamples; ++i) ask(i * count / kSamples);
-      if (!AwaitRound(&lock) || round_bytes_ == 0) return;
+      if (!AwaitRound(&lock) || round_bytes_ <= kLittleBytes) return;
     }
     for (std::size_t piece = 0; piece < count; ++piece) ask(piece);
-    if (!AwaitRound(&lock) || round_bytes_ == 0 || round_bytes_ >= before) return;
+    if (!AwaitRound(&lock) || round_bytes_ <= kLittleBytes || round_bytes_ >= before) return;
     before = round_bytes_;
   }
 }
@@ -343,8 +351,7 @@ void Taker::SayHowItEnded() {
     taken_.held = taken_.own;
     return Say("the state changes with each step: it is taken at the admission");
   }
-  const std::size_t bytes = std::min(taken_.replaced.count() * kStatePieceBytes, state_.bytes());
-  Say("has " + Mebibytes(bytes) + " of the state; what differs is taken at the admission" +
+  Say("has " + Mebibytes(taken_.replaced.bytes()) + " of the state; what differs is taken at the admission" +
       (has_begun_ ? "" : ": the members gave nothing before it"));
 }
 

@@ -44,7 +44,7 @@ class ReplacedPieces {
     Drop();
   }
   void Drop() { before_.clear(); }
-  std::size_t count() const { return before_.size(); }
+  std::size_t bytes() const;
 
  private:
   StateBytes* const state_;
