@@ -13,8 +13,8 @@
 //
 // (Check each error: client/examples/shortest/shortest.cc does.) All these calls are collectives on channel 0.
 //
-// Algorithm: an all-gather of (hash of the state, revision), from which all ranks choose the same state; if they agree,
-// nothing else is sent. Then an all-gather of a 128-bit hash for each piece of 16 MiB, which shows who lacks what; an
+// Algorithm: an all-gather of (revision, hash of the state, hashes of its pieces of up to 16 MiB; of a large state in a
+// second one), from which all ranks choose the same state and know who lacks what; if they agree, that is all. An
 // AllToAllV for each piece that a rank lacks, to which every holder contributes an equal stripe; an all-reduce, which
 // confirms that all ranks have what they lacked, unchanged. Tensors are written only then, so there must be memory for
 // both. If ranks are lost, the survivors choose again and resend nothing that has arrived.

@@ -9,6 +9,11 @@
 #include "client/src/state/hashing.h"
 
 namespace ringway::internal {
+namespace {
+
+constexpr std::size_t kHeapBytesMax = std::size_t{64} << 10;
+
+}  // namespace
 
 Holders::Holders(const std::vector<Offer>& offers, std::size_t giver_rank)
     : giver(giver_rank), world_size(offers.size()), have_it(offers.size()) {
@@ -18,34 +23,32 @@ Holders::Holders(const std::vector<Offer>& offers, std::size_t giver_rank)
   }
 }
 
-Result<Places> Places::Reserve(Session& session, const StateBytes& state, const Holders& holders, std::size_t rank) {
+Result<Places> Places::Reserve(Session& session, std::size_t count, std::size_t bytes) {
   Places places;
-  const bool gives = std::find(holders.ranks.begin(), holders.ranks.end(), rank) != holders.ranks.end();
-  if (!gives && holders.have_it[rank]) return places;
-  const std::size_t piece = std::min(state.bytes(), kStatePieceBytes);
-  const std::size_t stripes = gives ? holders.ranks.size() : 1;
-  const std::size_t bytes = (piece + stripes - 1) / stripes;
-  std::vector<Buffer>& buffers = gives ? places.inputs_ : places.outputs_;
   const std::size_t room = std::max<std::size_t>(session.impl_->regions().RoomFor(bytes), 1);
-  const std::size_t useful = std::min({kMax, state.piece_count(), room});
-  while (buffers.size() < useful) {
+  while (places.count() < std::min(count, room)) {
     auto buffer = session.Allocate(bytes);
-    if (!buffer.ok() && buffers.empty()) return buffer.status();
+    if (!buffer.ok() && places.count() == 0) return buffer.status();
     if (!buffer.ok()) break;
-    buffers.push_back(std::move(buffer.value()));
+    places.memory_.push_back(buffer->as<std::byte>());
+    places.buffers_.push_back(std::move(buffer.value()));
   }
-  places.count_ = buffers.size();
   return places;
 }
 
-Exchange::Exchange(StateBytes* state, Holders holders, const std::vector<std::vector<Hash>>& hashes, std::size_t rank,
-                   Places places, std::size_t window)
-    : state_(state),
-      rank_(rank),
-      holders_(std::move(holders)),
-      wanted_(hashes[holders_.giver]),
-      places_(std::move(places)),
-      window_(window) {
+Places Places::OfHeap(std::size_t count, std::size_t bytes) {
+  Places places;
+  for (std::size_t i = 0; i < count; ++i) {
+    places.heap_.push_back(std::make_unique<std::byte[]>(bytes));
+    places.memory_.push_back(places.heap_.back().get());
+  }
+  return places;
+}
+
+Exchange::Exchange(StateBytes* state, Holders holders, const std::vector<std::vector<Hash>>& hashes, std::size_t rank)
+    : state_(state), rank_(rank), holders_(std::move(holders)), wanted_(hashes[holders_.giver]) {
+  const auto mine = std::find(holders_.ranks.begin(), holders_.ranks.end(), rank_);
+  if (mine != holders_.ranks.end()) stripe_ = static_cast<std::size_t>(mine - holders_.ranks.begin());
   for (std::size_t piece = 0; piece < wanted_.size(); ++piece) {
     Lacking lacking{piece, {}};
     for (std::size_t r = 0; r < hashes.size(); ++r) {
@@ -59,7 +62,44 @@ bool Exchange::Lacks(const Lacking& lacking) const {
   return std::find(lacking.ranks.begin(), lacking.ranks.end(), rank_) != lacking.ranks.end();
 }
 
+bool Exchange::LacksAny() const {
+  return std::any_of(lacking_.begin(), lacking_.end(), [this](const Lacking& one) { return Lacks(one); });
+}
+
+// Ranks may have room for different numbers of pieces: all use the smallest, so that they are equally far when a rank
+// is lost. Small pieces need no room, so nothing has to be agreed on.
+Status Exchange::ReservePlaces(Session& session) {
+  std::size_t largest = 0;
+  for (const Lacking& lacking : lacking_) largest = std::max(largest, state_->bytes_of(lacking.piece));
+  window_ = std::min(Places::kMax, lacking_.size());
+  const std::size_t stripe_bytes = (largest + holders_.ranks.size() - 1) / holders_.ranks.size();
+  const bool lacks = LacksAny();
+  if (largest <= kHeapBytesMax) {
+    if (stripe_) inputs_ = Places::OfHeap(window_, stripe_bytes);
+    if (lacks) outputs_ = Places::OfHeap(window_, largest);
+    return {};
+  }
+  std::uint64_t count = window_;
+  for (const bool gives : {true, false}) {
+    if (gives ? !stripe_ : !lacks) continue;
+    auto places = Places::Reserve(session, window_, gives ? stripe_bytes : largest);
+    if (!places.ok()) return places.status();
+    count = std::min<std::uint64_t>(count, places->count());
+    (gives ? inputs_ : outputs_) = std::move(places.value());
+  }
+  const auto agreed = session.AllReduce(&count, &count, 1, DType::kU64, ReduceOp::kMin);
+  if (!agreed.ok()) return agreed.status();
+  if (agreed->world_size != holders_.world_size) return Status(Code::kPeerLost, "ranks were lost before the exchange");
+  window_ = std::clamp<std::size_t>(count, 1, window_);
+  return {};
+}
+
 Status Exchange::Run(Session& session, const std::function<bool(const StateProgress&)>& on_progress) {
+  const Status reserved = ReservePlaces(session);
+  return reserved.ok() ? MoveAll(session, on_progress) : reserved;
+}
+
+Status Exchange::MoveAll(Session& session, const std::function<bool(const StateProgress&)>& on_progress) {
   StateProgress progress;
   for (const Lacking& lacking : lacking_) progress.of_bytes += state_->bytes_of(lacking.piece);
   std::deque<Work> on_way;
@@ -94,15 +134,13 @@ Result<Work> Exchange::Start(Session& session, std::size_t number) {
   const std::vector<std::size_t>& givers = holders_.ranks;
   const auto cut = [&](std::size_t stripe) { return bytes * stripe / givers.size(); };
   std::byte none{};  // for ranks that neither send nor lack
-  std::byte* input = places_.input(number % window_);
-  std::byte* output = places_.output(number % window_);
+  std::byte* input = stripe_ ? inputs_.at(number % window_) : &none;
+  std::byte* output = Lacks(lacking) ? outputs_.at(number % window_) : &none;
   std::vector<Part> sends(holders_.world_size);
   std::vector<std::size_t> receives(holders_.world_size);
-  const auto mine = std::find(givers.begin(), givers.end(), rank_);
-  if (mine != givers.end()) {
-    const auto stripe = static_cast<std::size_t>(mine - givers.begin());
-    const std::size_t own = cut(stripe + 1) - cut(stripe);
-    if (Status error = state_->Read(lacking.piece, cut(stripe), own, input); !error.ok()) return error;
+  if (stripe_) {
+    const std::size_t own = cut(*stripe_ + 1) - cut(*stripe_);
+    if (Status error = state_->Read(lacking.piece, cut(*stripe_), own, input); !error.ok()) return error;
     for (const std::size_t rank : lacking.ranks) sends[rank] = {0, own};
     sent_bytes_ += own * lacking.ranks.size();
   }
@@ -111,15 +149,14 @@ Result<Work> Exchange::Start(Session& session, std::size_t number) {
       receives[givers[stripe]] = cut(stripe + 1) - cut(stripe);
     }
   }
-  return session.AllToAllVAsync(input != nullptr ? input : &none, sends, output != nullptr ? output : &none, receives,
-                                DType::kU8);
+  return session.AllToAllVAsync(input, sends, output, receives, DType::kU8);
 }
 
 Status Exchange::Take(Work* work, std::size_t number) {
   if (const auto result = work->Wait(); !result.ok()) return result.status();
   const Lacking& lacking = lacking_[number];
   if (!Lacks(lacking)) return {};
-  const std::byte* const content = places_.output(number % window_);
+  const std::byte* const content = outputs_.at(number % window_);
   const std::size_t bytes = state_->bytes_of(lacking.piece);
   received_bytes_ += bytes;
   if (HashOf(content, bytes) != wanted_[lacking.piece]) {

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <ringway/shared_state.hpp>
 #include <vector>
 
@@ -25,32 +27,33 @@ struct Holders {
   std::vector<bool> have_it;  // by rank; also of ranks that receive
 };
 
-// Memory for pieces in flight, a place for each. Ranks may have room for different numbers: all use the smallest, so
-// that they are equally far when a rank is lost.
+// Memory for pieces in flight, a place for each.
 class Places {
  public:
   static constexpr std::size_t kMax = 8;  // enough to fill a long path
 
-  // Allocates as many places for pieces of `state` as the session has room for. An error if there is none.
-  static Result<Places> Reserve(Session& session, const StateBytes& state, const Holders& holders, std::size_t rank);
+  // Up to `count` places of `bytes`, as many as the session has room for; an error if there is none.
+  static Result<Places> Reserve(Session& session, std::size_t count, std::size_t bytes);
+  // For small pieces, which the session copies on their way.
+  static Places OfHeap(std::size_t count, std::size_t bytes);
 
-  std::size_t count() const { return count_; }
-  std::byte* input(std::size_t place) const { return inputs_.empty() ? nullptr : inputs_[place].as<std::byte>(); }
-  std::byte* output(std::size_t place) const { return outputs_.empty() ? nullptr : outputs_[place].as<std::byte>(); }
+  std::size_t count() const { return memory_.size(); }
+  std::byte* at(std::size_t place) const { return memory_[place]; }
 
  private:
-  std::size_t count_ = kMax;
-  std::vector<Buffer> inputs_;   // if this rank sends
-  std::vector<Buffer> outputs_;  // if this rank lacks pieces
+  std::vector<std::byte*> memory_;
+  std::vector<Buffer> buffers_;
+  std::vector<std::unique_ptr<std::byte[]>> heap_;
 };
 
 class Exchange {
  public:
-  // `hashes` of all pieces, by rank; `rank` is this one, `window` the places that all have.
-  Exchange(StateBytes* state, Holders holders, const std::vector<std::vector<Hash>>& hashes, std::size_t rank,
-           Places places, std::size_t window);
+  // `hashes` of all pieces, by rank; `rank` is this one.
+  Exchange(StateBytes* state, Holders holders, const std::vector<std::vector<Hash>>& hashes, std::size_t rank);
 
-  // Moves all pieces that any rank lacks. kPeerLost, on all ranks alike, ends it early.
+  // Returns whether any rank lacks a piece, the same on all.
+  bool IsNeeded() const { return !lacking_.empty(); }
+  // Moves all pieces that any rank lacks. kPeerLost, on all ranks alike, ends it early. REQUIRES: IsNeeded.
   Status Run(Session& session, const std::function<bool(const StateProgress&)>& on_progress);
 
   // The pieces that arrived unchanged, and whether those are all.
@@ -65,6 +68,9 @@ class Exchange {
     std::vector<std::size_t> ranks;
   };
   bool Lacks(const Lacking& lacking) const;
+  bool LacksAny() const;
+  Status ReservePlaces(Session& session);
+  Status MoveAll(Session& session, const std::function<bool(const StateProgress&)>& on_progress);
   Result<Work> Start(Session& session, std::size_t number);
   Status Take(Work* work, std::size_t number);
 
@@ -72,8 +78,10 @@ class Exchange {
   const std::size_t rank_;
   const Holders holders_;
   const std::vector<Hash> wanted_;
-  const Places places_;
-  const std::size_t window_;
+  std::optional<std::size_t> stripe_;  // which this rank gives
+  Places inputs_;                      // if it gives
+  Places outputs_;                     // if it lacks pieces
+  std::size_t window_ = 0;             // pieces in flight
   std::vector<Lacking> lacking_;
   Pieces arrived_;
   bool is_whole_ = true;

@@ -1,3 +1,4 @@
+#include <future>
 #include <optional>
 #include <ringway/shared_state.hpp>
 #include <string>
@@ -9,6 +10,7 @@
 #include "client/src/state/state_file.h"
 #include "client/src/state/sync.h"
 #include "client/src/state/taker.h"
+#include "proto/device/signals_blocked.h"
 
 namespace ringway {
 namespace internal {
@@ -37,18 +39,20 @@ class SharedStateImpl {
     auto joined = SessionImpl::Join(options, on_held);
     if (!joined.ok()) return joined.status();
     std::unique_ptr<Session> session(new Session(std::move(joined.value())));
-    if (const auto synced = Sync(*session, &taker.taken()); !synced.ok()) return synced.status();
+    if (const auto synced = Sync(*session, {.taken = &taker.taken(), .hashes = {}}); !synced.ok()) {
+      return synced.status();
+    }
     return session;
   }
 
-  Result<StateResult> Sync(Session& session, TakenState* taken = nullptr) {
+  Result<StateResult> Sync(Session& session, Prepared prepared = {}) {
     for (;;) {
       const std::uint64_t synced_as = session.peer_id();  // a new peer has to sync again
       const Standing standing = !synced_as_                ? Standing::kNew
                                 : *synced_as_ != synced_as ? Standing::kRejoined
                                                            : Standing::kTrains;
-      auto result = SyncBytes(session, state_, {.revision = revision_}, standing, taken);
-      if (!result.ok() && taken != nullptr) std::exchange(taken, nullptr)->replaced.PutBack();
+      auto result = SyncBytes(session, state_, {.revision = revision_}, standing, &prepared);
+      if (!result.ok() && prepared.taken != nullptr) std::exchange(prepared.taken, nullptr)->replaced.PutBack();
       if (result.status().code() == Code::kRejoined) continue;  // now a newcomer, which makes the same calls
       if (!result.ok()) return NotOfTheFile(result.status());
       revision_ = result->revision;
@@ -64,12 +68,13 @@ class SharedStateImpl {
       givers_.AtBoundary(session.impl_->options(), session.peer_id(), session.impl_->Newcomers(), &state_);
     }
     if (update_waits) {
+      Prepared prepared{.taken = nullptr, .hashes = HashInBackground()};
       givers_.Clear();
       if (Status error = UpdateView(session); !error.ok()) {
         --revision_;
         return NotOfTheFile(error);
       }
-      if (const auto synced = Sync(session); !synced.ok()) return synced.status();
+      if (const auto synced = Sync(session, std::move(prepared)); !synced.ok()) return synced.status();
     }
     if (file_ && revision_ % every_ == 0) {
       if (const Status error = file_->Save(revision_, &state_); !error.ok()) return Status(Code::kIo, error.text());
@@ -83,6 +88,13 @@ class SharedStateImpl {
   }
 
  private:
+  // The trainer writes nothing before Advance returns, so the state is hashed while the view changes.
+  std::future<Result<std::vector<Hash>>> HashInBackground() {
+    const device::SignalsBlocked blocked;
+    return std::async(std::launch::async | std::launch::deferred,  // the latter where no thread can be started
+                      [this] { return NoThrow([this] { return state_.Hashes(); }); });
+  }
+
   // Also ok if this rank has become a newcomer meanwhile, which makes the same next call.
   Status UpdateView(Session& session) const {
     for (;;) {

@@ -24,6 +24,7 @@ using internal::Pieces;
 using internal::StateBytes;
 
 constexpr std::size_t kHashWords = sizeof(Hash) / sizeof(std::uint64_t);
+constexpr std::size_t kOfferedHashes = 128;  // with the offer; the hashes of a larger state are gathered after it
 
 // Returns each contributor's `words`, in rank order, one after the other.
 Result<OpResult> Gather(Session& session, const std::uint64_t* mine, std::size_t words,
@@ -32,6 +33,10 @@ Result<OpResult> Gather(Session& session, const std::uint64_t* mine, std::size_t
   auto result = session.AllGather(mine, words, all->data(), all->size(), DType::kU64);
   if (result.ok()) all->resize(words * result->world_size);
   return result;
+}
+
+Hash ContentOf(const std::vector<Hash>& hashes) {
+  return internal::HashOf(hashes.data(), hashes.size() * sizeof(Hash));
 }
 
 // Returns whether it is a loss, which all ranks get alike: the survivors choose again.
@@ -59,19 +64,20 @@ class Syncing {
   Syncing(Session* session, StateBytes* state, const StateOptions& options, internal::Standing standing)
       : session_(*session), state_(*state), options_(options), standing_(standing) {}
 
-  Result<StateResult> Run(internal::TakenState* taken) {
+  Result<StateResult> Run(internal::Prepared* prepared) {
+    internal::TakenState* const taken = prepared->taken;
     if (taken != nullptr && !taken->own.empty()) {
       own_ = std::move(taken->own);
       hashes_ = std::move(taken->held);
       replaced_ = &taken->replaced;
     } else {
-      auto own = state_.Hashes();
+      auto own = prepared->hashes.valid() ? prepared->hashes.get() : state_.Hashes();
       if (!own.ok()) return own.status();
       own_ = std::move(own.value());
       hashes_ = own_;
     }
     mine_ = {.layout = state_.layout(),
-             .content = internal::HashOf(own_.data(), own_.size() * sizeof(Hash)),
+             .content = ContentOf(own_),
              .revision = options_.revision,
              .strategy = static_cast<std::uint64_t>(options_.strategy),
              .standing = static_cast<std::uint64_t>(standing_)};
@@ -83,23 +89,44 @@ class Syncing {
   }
 
  private:
-  // Returns whether all have the same state; if ranks were lost, another round is needed.
-  Result<bool> Round() {
-    std::vector<std::uint64_t> words(internal::kOfferWords);
+  // What all ranks have, by rank.
+  struct Offered {
+    OpResult view;
+    std::vector<Offer> offers;
+    std::vector<std::vector<Hash>> hashes;  // of the first pieces, up to kOfferedHashes
+  };
+  Result<Offered> GatherOffers() {
+    std::vector<std::uint64_t> words(internal::kOfferWords + kOfferedHashes * kHashWords);
     std::memcpy(words.data(), &mine_, sizeof(mine_));
+    const std::size_t offered = std::min(hashes_.size(), kOfferedHashes);
+    std::memcpy(words.data() + internal::kOfferWords, hashes_.data(), offered * sizeof(Hash));
     std::vector<std::uint64_t> gathered;
     const auto view = Gather(session_, words.data(), words.size(), &gathered);
     if (!view.ok()) return view.status();
-    std::vector<Offer> offers(view->world_size);
-    std::memcpy(static_cast<void*>(offers.data()), gathered.data(), offers.size() * sizeof(Offer));
+    Offered all{.view = *view, .offers = {}, .hashes = {}};
+    for (std::size_t rank = 0; rank < view->world_size; ++rank) {
+      const std::uint64_t* const of_rank = gathered.data() + rank * words.size();
+      std::memcpy(static_cast<void*>(&all.offers.emplace_back()), of_rank, sizeof(Offer));
+      auto& hashes = all.hashes.emplace_back(offered);
+      std::memcpy(static_cast<void*>(hashes.data()), of_rank + internal::kOfferWords, offered * sizeof(Hash));
+    }
+    return all;
+  }
+
+  // Returns whether all have the same state; if ranks were lost, another round is needed.
+  Result<bool> Round() {
+    auto gathered = GatherOffers();
+    if (!gathered.ok()) return gathered.status();
+    const OpResult view = gathered->view;
+    const std::vector<Offer>& offers = gathered->offers;
     if (!internal::HaveOneLayout(offers)) {
-      const auto difference = ExplainDifference(offers, *view);
+      const auto difference = ExplainDifference(offers, view);
       if (!difference.ok()) return difference.status();
-      if (!internal::GoesTogether(offers, view->rank)) {
+      if (!internal::GoesTogether(offers, view.rank)) {
         return Status(Code::kMismatch, *difference + ": list the same tensors on all ranks");
       }
     }
-    const auto giver = internal::ChooseGiver(offers, view->rank);
+    const auto giver = internal::ChooseGiver(offers, view.rank);
     if (!giver.ok()) return giver.status();
     const Offer& chosen = offers[giver.value()];
     result_.revision = chosen.revision;
@@ -110,7 +137,30 @@ class Syncing {
       hashes_ = own_;
     }
     if (state_.bytes() == 0 || std::all_of(offers.begin(), offers.end(), is_chosen)) return true;
-    return Move(Holders(offers, giver.value()), *view);
+    // Those that have the chosen state may have offered hashes of other pieces, which they have just dropped.
+    bool are_known = hashes_.size() <= kOfferedHashes;
+    for (std::size_t rank = 0; are_known && rank < offers.size(); ++rank) {
+      are_known = !is_chosen(offers[rank]) || ContentOf(gathered->hashes[rank]) == offers[rank].content;
+    }
+    if (!are_known) {
+      if (Status error = GatherHashes(&gathered->hashes); !error.ok()) return error;
+    }
+    return Move(Holders(offers, giver.value()), gathered->hashes, view.rank);
+  }
+
+  Status GatherHashes(std::vector<std::vector<Hash>>* all) {
+    std::vector<std::uint64_t> words(hashes_.size() * kHashWords);
+    std::memcpy(words.data(), hashes_.data(), hashes_.size() * sizeof(Hash));
+    std::vector<std::uint64_t> gathered;
+    const auto again = Gather(session_, words.data(), words.size(), &gathered);
+    if (!again.ok()) return again.status();
+    if (again->world_size != all->size()) return Status(Code::kPeerLost, "ranks were lost while hashes were compared");
+    for (std::size_t rank = 0; rank < all->size(); ++rank) {
+      (*all)[rank].resize(hashes_.size());
+      std::memcpy(static_cast<void*>((*all)[rank].data()), gathered.data() + rank * words.size(),
+                  hashes_.size() * sizeof(Hash));
+    }
+    return {};
   }
 
   // Returns how this rank's tensors differ from the reference rank's; where they do not, how those of the lowest rank
@@ -148,43 +198,24 @@ class Syncing {
     return said_by(rank);
   }
 
-  Result<bool> Move(Holders holders, const OpResult& view) {
-    auto places = internal::Places::Reserve(session_, state_, holders, view.rank);
-    if (!places.ok()) return places.status();
-    // The number of places, then the hashes.
-    std::vector<std::uint64_t> words(1 + hashes_.size() * kHashWords);
-    words[0] = places->count();
-    std::memcpy(words.data() + 1, hashes_.data(), hashes_.size() * sizeof(Hash));
-    std::vector<std::uint64_t> gathered;
-    const auto again = Gather(session_, words.data(), words.size(), &gathered);
-    if (!again.ok()) return again.status();
-    if (again->contributors != view.contributors) return false;
-    std::size_t window = internal::Places::kMax;
-    std::vector<std::vector<Hash>> all(holders.world_size, std::vector<Hash>(hashes_.size()));
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
-      const std::uint64_t* const of_rank = gathered.data() + rank * words.size();
-      window = std::clamp<std::size_t>(of_rank[0], 1, window);
-      std::memcpy(static_cast<void*>(all[rank].data()), of_rank + 1, hashes_.size() * sizeof(Hash));
-    }
+  Result<bool> Move(Holders holders, const std::vector<std::vector<Hash>>& hashes, std::size_t rank) {
     const std::size_t giver = holders.giver;
-    Exchange exchange(&state_, std::move(holders), all, view.rank, std::move(places.value()), window);
-    const Status moved = exchange.Run(session_, options_.on_progress);
-    if (!moved.ok() && !IsLoss(moved)) return moved;
-    result_.received_bytes += exchange.received_bytes();
-    result_.sent_bytes += exchange.sent_bytes();
-    for (auto& [piece, content] : exchange.TakeArrived()) {
-      hashes_[piece] = all[giver][piece];
-      arrived_[piece] = std::move(content);
+    Exchange exchange(&state_, std::move(holders), hashes, rank);
+    if (exchange.IsNeeded()) {
+      const Status moved = exchange.Run(session_, options_.on_progress);
+      if (!moved.ok() && !IsLoss(moved)) return moved;
+      result_.received_bytes += exchange.received_bytes();
+      result_.sent_bytes += exchange.sent_bytes();
+      for (auto& [piece, content] : exchange.TakeArrived()) {
+        hashes_[piece] = hashes[giver][piece];
+        arrived_[piece] = std::move(content);
+      }
+      if (!moved.ok()) return false;
+      std::uint8_t whole = exchange.IsWhole() ? 1 : 0;
+      const auto agreed = session_.AllReduce(&whole, &whole, 1, DType::kU8, ReduceOp::kMin);
+      if (!agreed.ok()) return agreed.status();
+      if (whole == 0) return Status(Code::kMismatch, "the shared state was written to while it was sent");
     }
-    if (!moved.ok()) return false;
-    return Adopt(exchange.IsWhole());
-  }
-
-  Result<bool> Adopt(bool is_whole) {
-    std::uint8_t whole = is_whole ? 1 : 0;
-    const auto agreed = session_.AllReduce(&whole, &whole, 1, DType::kU8, ReduceOp::kMin);
-    if (!agreed.ok()) return agreed.status();
-    if (whole == 0) return Status(Code::kMismatch, "the shared state was written to while it was sent");
     if (Status error = state_.Write(arrived_); !error.ok()) {
       return Status(Code::kDeviceFailed, "the state that all others have has not reached this rank: " + error.text());
     }
@@ -207,7 +238,7 @@ class Syncing {
 }  // namespace
 
 Result<StateResult> internal::SyncBytes(Session& session, StateBytes& state, const StateOptions& options,
-                                        Standing standing, TakenState* taken) {
+                                        Standing standing, Prepared* prepared) {
   if (state.IsForked()) return ForkedError();
   if (options.revision > kRevisionMax) {
     return Status(Code::kInvalidArgument, "the revision is " + std::to_string(options.revision) + ": at most 2^62");
@@ -215,7 +246,7 @@ Result<StateResult> internal::SyncBytes(Session& session, StateBytes& state, con
   if (options.strategy > StateStrategy::kReceive) {
     return Status(Code::kInvalidArgument, "there is no such strategy for a shared state");
   }
-  auto result = NoThrow([&] { return Syncing(&session, &state, options, standing).Run(taken); });
+  auto result = NoThrow([&] { return Syncing(&session, &state, options, standing).Run(prepared); });
   if (result.ok() || !IsOfThisRankAlone(result.status().code())) return result;
   session.Abort();
   return Status(result.status().code(), result.status().text() + "; this rank has left the group");
@@ -226,7 +257,8 @@ Result<StateResult> SyncState(Session& session, const std::vector<StateTensor>& 
     auto state = StateBytes::Make(tensors);
     if (!state.ok()) return state.status();
     const auto standing = options.in_use ? internal::Standing::kTrains : internal::Standing::kNew;
-    return internal::SyncBytes(session, state.value(), options, standing);
+    internal::Prepared nothing;
+    return internal::SyncBytes(session, state.value(), options, standing, &nothing);
   });
 }
 
