@@ -102,6 +102,10 @@
   M(kAbortForNewcomer, "newcomers: the loss of one in a prepared view stops the members")                      \
   M(kRevokeUnasked, "newcomers: a prepared view is taken back after the reply of one member")                  \
   M(kRevokeAtOnce, "newcomers: one is dropped although an open UpdateView may agree on it")                    \
+  M(kAdmitTheHeld, "newcomers: one that takes the state is reported to the master before it has it")           \
+  M(kHoldTheForming, "newcomers: peers of a group that has no members yet wait for their state")               \
+  M(kKeepHeld, "newcomers: one that has taken the state is not reported to the master")                        \
+  M(kAskNobody, "newcomers: the members are not told who takes their state")                                   \
   M(kTakeNothingOver, "links: nobody dials what the other end of a pair should dial and cannot")               \
   M(kSenderDecides, "messages: a sender ends its own message instead of asking the receiver")                  \
   M(kForgetDecision, "messages: what was decided before the sender submitted its message is not kept")         \

@@ -72,11 +72,12 @@ void Links::ReportPairs() {
 }
 
 void Links::Release() {
+  if (RINGWAY_MUTANT(kKeepHeld)) return;
   if (std::exchange(held_, false)) ReportPairs();
 }
 
 void Links::ReportPair(PeerId other) {
-  if (held_) return;
+  if (held_ && !RINGWAY_MUTANT(kAdmitTheHeld)) return;
   control::ToMaster message;
   message.mutable_connected()->set_peer(ctx_.self.value);
   message.mutable_connected()->set_other(other.value);

@@ -22,7 +22,8 @@ void Membership::OnCandidates(const control::Candidates& candidates) {
 
 // A newcomer takes the state before the master hears that it could be admitted: meanwhile nobody waits for it.
 void Membership::HoldForState(const control::Candidates& candidates) {
-  if (!ctx_.options.takes_state || forming_ || candidates.others().empty()) return;
+  const bool has_members = !forming_ || RINGWAY_MUTANT(kHoldTheForming);
+  if (!ctx_.options.takes_state || !has_members || candidates.others().empty()) return;
   links_.Hold();
   StateHeld held;
   for (const control::PeerInfo& info : candidates.others()) held.members.emplace_back(info.peer_id());

@@ -174,7 +174,7 @@ control::PeerMessage Peer::Impl::Heartbeat() const {
   control::PeerMessage message;
   message.mutable_heartbeat()->set_epoch(ctx.views.running() ? ctx.view().epoch.value : 0);
   if (ctx.views.running()) watch.Describe(*message.mutable_heartbeat());
-  if (links.held()) message.mutable_heartbeat()->set_takes_state(true);
+  if (links.held() && !RINGWAY_MUTANT(kAskNobody)) message.mutable_heartbeat()->set_takes_state(true);
   return message;
 }
 

@@ -61,6 +61,7 @@ struct JoinOrder {
   std::uint32_t min_world = 1;
   bool fail_on_peer_loss = false;
   Duration hung = {};  // 0: never
+  bool takes_state = false;
 };
 
 // One end of a message.
@@ -155,6 +156,11 @@ class Cluster {
   const MessageChecker& messages() const { return messages_; }
   // Returns whether its trainer takes the other for a member.
   bool Knows(std::uint32_t node, std::uint32_t other) const;
+  // Returns whether its trainer has heard whose state it may take, and has not said that it did.
+  bool TakesState(std::uint32_t node) const;
+  void FinishState(std::uint32_t node);
+  // The newcomers that its trainer has heard of, which take its state.
+  const std::set<PeerId>& AskersOf(std::uint32_t node) const;
   // Its trainer stops copying inputs.
   void StopStaging(std::uint32_t node);
   // Lets every input arrive from now on (staging_fails_one_of).

@@ -43,6 +43,8 @@ struct Cluster::Node {
   std::unique_ptr<agreement::Peer> peer;  // once accepted; stays when ended, for its status
   bool joined = false;
   bool ended = false;
+  bool takes_state = false;  // it is held, and its trainer has not said that it has the state
+  std::set<PeerId> askers;   // newcomers that take this one's state
   bool unreachable = false;
   bool refused = false;
   bool stages = true;      // its trainer copies inputs in

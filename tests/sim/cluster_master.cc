@@ -307,6 +307,7 @@ agreement::PeerOptions Cluster::OptionsOf(std::uint32_t node) {
           .home = {.daemon = daemons_[host]->name,
                    .address = AddressOf(host),
                    .is_reachable = daemons_[host]->inbound != Inbound::kBlockedAndSaid},
+          .takes_state = nodes_[node]->order.takes_state,
           .board = daemons_[host]->board,
           .wake = [this, node] { WorkLater(node); }};
 }
@@ -333,6 +334,7 @@ void Cluster::RejoinAsNew(std::uint32_t index) {
   node_of_.erase(node.id);
   node.id = PeerId();
   node.peer.reset();
+  node.takes_state = false;
   node.corrupted = false;
   SendJoin(index);
 }

@@ -128,6 +128,16 @@ void Cluster::Stage(std::uint32_t index, std::uint64_t token) {
   });
 }
 
+bool Cluster::TakesState(std::uint32_t index) const { return nodes_[index]->takes_state; }
+const std::set<PeerId>& Cluster::AskersOf(std::uint32_t index) const { return nodes_[index]->askers; }
+
+void Cluster::FinishState(std::uint32_t index) {
+  Node& node = *nodes_[index];
+  RINGWAY_CHECK(std::exchange(node.takes_state, false));
+  node.peer->OnStateTaken(events_.now());
+  Drain(index);
+}
+
 void Cluster::StopStaging(std::uint32_t index) { nodes_[index]->stages = false; }
 
 bool Cluster::InputIsAsStaged(std::uint32_t index, const Operation& op) const {

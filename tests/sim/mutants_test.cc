@@ -31,7 +31,9 @@ std::vector<NamedMutant> MutantsToHunt() {
            one.mutant == Mutant::kReportOldUpdate || one.mutant == Mutant::kKeepOldVerdict ||
            one.mutant == Mutant::kDropForUnheard || one.mutant == Mutant::kDoneBeforeRoot ||
            one.mutant == Mutant::kNeverReadyLate || one.mutant == Mutant::kWindowStopsAll ||
-           one.mutant == Mutant::kWeighNothing || one.mutant == Mutant::kIgnoreSuspicions;
+           one.mutant == Mutant::kWeighNothing || one.mutant == Mutant::kIgnoreSuspicions ||
+           one.mutant == Mutant::kAdmitTheHeld || one.mutant == Mutant::kHoldTheForming ||
+           one.mutant == Mutant::kKeepHeld || one.mutant == Mutant::kAskNobody;
   });
   return mutants;
 }

@@ -14,6 +14,7 @@
 #include "tests/sim/isolation_scenarios.h"
 #include "tests/sim/master_scripts.h"
 #include "tests/sim/scenario.h"
+#include "tests/sim/state_scenarios.h"
 
 namespace ringway::sim {
 namespace {
@@ -227,6 +228,34 @@ TEST(MemberWithoutLinks, GoesAloneAndTheMutantThatIgnoresBrokenLinksIsFound) {
   EXPECT_EQ(LossesOfHealthy(false, kSpread, 3), 0U);
   mutation::active = Mutant::kIgnoreSuspicions;
   EXPECT_GT(LossesOfHealthy(false, kSpread, 3), 0U);
+  mutation::active = Mutant::kNone;
+}
+
+TEST(NewcomerThatTakesTheState, StaysOutAndTheMutantThatReportsItIsFound) {
+  EXPECT_TRUE(StaysOutWhileItTakes());
+  mutation::active = Mutant::kAdmitTheHeld;
+  EXPECT_FALSE(StaysOutWhileItTakes());
+  mutation::active = Mutant::kNone;
+}
+
+TEST(NewcomerThatTakesTheState, IsAdmittedThenAndTheMutantThatKeepsItIsFound) {
+  EXPECT_TRUE(IsAdmittedOnceItHasTheState());
+  mutation::active = Mutant::kKeepHeld;
+  EXPECT_FALSE(IsAdmittedOnceItHasTheState());
+  mutation::active = Mutant::kNone;
+}
+
+TEST(NewcomerThatTakesTheState, IsKnownToAllMembersAndTheMutantThatHidesItIsFound) {
+  EXPECT_TRUE(AllMembersHearOfIt());
+  mutation::active = Mutant::kAskNobody;
+  EXPECT_FALSE(AllMembersHearOfIt());
+  mutation::active = Mutant::kNone;
+}
+
+TEST(PeersThatWouldTakeTheState, FormTheirGroupAndTheMutantThatHoldsThemIsFound) {
+  EXPECT_TRUE(FormsWhereAllWouldTake());
+  mutation::active = Mutant::kHoldTheForming;
+  EXPECT_FALSE(FormsWhereAllWouldTake());
   mutation::active = Mutant::kNone;
 }
 
