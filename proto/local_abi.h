@@ -391,8 +391,8 @@ inline bool ReadMembers(const MemberTable& table, MemberList* out) {
   return false;
 }
 
-// Peer ids of the newest newcomers that take the state of this member, 0 where there is none. The daemon writes entry
-// `count` mod kNewcomersMax, then raises `count`.
+// Peer ids of the newest newcomers that take the state of this member, 0 where there is none or it asks no more. The
+// daemon writes entry `count` mod kNewcomersMax, then raises `count`.
 inline constexpr std::uint32_t kNewcomersMax = 8;
 struct alignas(64) NewcomerTable {
   std::atomic<std::uint64_t> count;

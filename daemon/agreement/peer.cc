@@ -1,9 +1,9 @@
 #include "daemon/agreement/peer.h"
 
 #include <optional>
-#include <set>
 #include <utility>
 
+#include "daemon/agreement/askers.h"
 #include "daemon/agreement/context.h"
 #include "daemon/agreement/frame_router.h"
 #include "daemon/agreement/links.h"
@@ -52,7 +52,8 @@ class Peer::Impl final : private collective::BoardMember,
         message_frames(ctx, messages, transfer),
         operations(ctx, links, table, membership, transfer),
         point_to_point(ctx, links, membership, messages, message_frames),
-        frames(ctx, links, operations, message_frames, transfer) {
+        frames(ctx, links, operations, message_frames, transfer),
+        askers(ctx) {
     if (ctx.options.board != nullptr) ctx.options.board->Enter(self, this);
   }
   ~Impl() {
@@ -90,8 +91,8 @@ class Peer::Impl final : private collective::BoardMember,
   Operations operations;
   PointToPoint point_to_point;
   FrameRouter frames;
+  Askers askers;
   std::optional<TimePoint> stopped_at;  // the view in force
-  std::set<PeerId> asking;              // newcomers that take the state
 
  private:
   // ---- collective::BoardMember
@@ -148,6 +149,7 @@ void Peer::Impl::OnInstalled(const View& before) {
     DropLinks(old);
     table.ForgetPeer(old);
   }
+  askers.OnView();
   watch.OnView();
   operations.OnView();
   point_to_point.OnView();
@@ -167,7 +169,7 @@ void Peer::Impl::DropLinks(PeerId other) {
   membership.ForgetEarly(other);
   links.Forget(other);
   paths.Forget(other);
-  asking.erase(other);
+  askers.Drop(other);
 }
 
 control::PeerMessage Peer::Impl::Heartbeat() const {
@@ -179,10 +181,7 @@ control::PeerMessage Peer::Impl::Heartbeat() const {
 }
 
 void Peer::Impl::Handle(PeerId from, const control::PeerMessage& message) {
-  if (message.heartbeat().takes_state() && ctx.views.installed() && !ctx.view().Contains(from)) {
-    if (asking.insert(from).second) ctx.Emit(NewcomerAsks{from});
-    return;
-  }
+  if (message.has_heartbeat()) askers.OnHeartbeat(from, message.heartbeat().takes_state());
   if (message.has_abort()) {
     RINGWAY_REACHED_IF(Epoch(message.abort().epoch()) > ctx.views.stop(), kFreezeForPeer);
     if (ctx.view().Contains(from) || !ctx.views.installed()) membership.OnAbort(Epoch(message.abort().epoch()));

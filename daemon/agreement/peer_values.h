@@ -69,9 +69,10 @@ struct StillPending {
 struct StateHeld {
   std::vector<PeerId> members;
 };
-// To a member: this newcomer takes its state.
+// To a member: this newcomer takes its state, or does not any more.
 struct NewcomerAsks {
   PeerId newcomer;
+  bool asks = true;
 };
 // The membership is over; every open operation has been completed with this code before. Destroy the Peer.
 struct Ended {

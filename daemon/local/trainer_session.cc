@@ -223,8 +223,12 @@ void TrainerSession::HoldForState(PeerId self, const std::vector<PeerId>& member
   SendStruct(packet);
 }
 
-void TrainerSession::NameNewcomer(PeerId newcomer) {
+void TrainerSession::NameNewcomer(PeerId newcomer, bool asks) {
   abi::NewcomerTable& table = Page().newcomers;
+  for (auto& entry : table.peers) {
+    if (entry.load(std::memory_order_relaxed) == newcomer.value) entry.store(0, std::memory_order_relaxed);
+  }
+  if (!asks) return;
   const std::uint64_t count = table.count.load(std::memory_order_relaxed);
   table.peers[count % abi::kNewcomersMax].store(newcomer.value, std::memory_order_relaxed);
   table.count.store(count + 1, std::memory_order_release);

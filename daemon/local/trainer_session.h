@@ -127,7 +127,7 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   void Joined(const JoinOutcome& joined);
   // The newcomer `self` may take these members' state.
   void HoldForState(PeerId self, const std::vector<PeerId>& members);
-  void NameNewcomer(PeerId newcomer);
+  void NameNewcomer(PeerId newcomer, bool asks);
   // The view's members in rank order. REQUIRES: called before any Complete of that view.
   void NameMembers(Epoch epoch, std::span<const control::PeerInfo> members);
   // Publishes the outcome in shared memory at once; Flush rings the doorbell, once for a batch.

@@ -439,7 +439,7 @@ void PeerRuntime::CarryOut(agreement::StillPending& action) { session_->JoinProg
 
 void PeerRuntime::CarryOut(agreement::StateHeld& action) { session_->HoldForState(options_.self, action.members); }
 
-void PeerRuntime::CarryOut(agreement::NewcomerAsks& action) { session_->NameNewcomer(action.newcomer); }
+void PeerRuntime::CarryOut(agreement::NewcomerAsks& action) { session_->NameNewcomer(action.newcomer, action.asks); }
 
 void PeerRuntime::CarryOut(agreement::Ended& action) {
   if (std::exchange(ended_, true)) return;

@@ -41,6 +41,7 @@ class Pupil {
   // From any thread, once; what it waits for is in texts().
   Status Join(JoinOptions options) {
     options.on_waiting = [this](const Status& why) {
+      if (why.text().starts_with("takes the state")) may_take_.wait(false);
       const std::lock_guard<std::mutex> lock(mutex_);
       texts_ += why.text() + "\n";
     };
@@ -50,6 +51,12 @@ class Pupil {
     return joined.status();
   }
   void Stop() { stopped_ = true; }
+  // Makes it wait before it takes the state, until Continue.
+  void Pause() { may_take_ = false; }
+  void Continue() {
+    may_take_ = true;
+    may_take_.notify_all();
+  }
 
   // Returns whether newcomers were admitted.
   bool Step() {
@@ -82,6 +89,7 @@ class Pupil {
   std::vector<std::uint64_t> words_;
   std::uint64_t steps_ = 0;
   std::atomic<bool> stopped_ = false;
+  std::atomic<bool> may_take_ = true;
   mutable std::mutex mutex_;
   std::string texts_;
   SharedState state_;
@@ -125,8 +133,9 @@ class StateBeforeAdmissionTest : public testing::Test {
 
     bool IsOver() const { return joined.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
   };
-  Newcomer BeginJoin(std::size_t daemon, const Pupil::Options& options = {}) {
+  Newcomer BeginJoin(std::size_t daemon, const Pupil::Options& options = {}, bool is_paused = false) {
     Newcomer newcomer{.pupil = std::make_unique<Pupil>(options), .joined = {}};
+    if (is_paused) newcomer.pupil->Pause();
     newcomer.joined = std::async(std::launch::async, [this, daemon, pupil = newcomer.pupil.get()] {
       return pupil->Join(cluster_.At(daemon, "job", 1));
     });
@@ -256,6 +265,17 @@ TEST_F(StateBeforeAdmissionTest, TwoNewcomersAtOnceAreBothServed) {
   for (const std::size_t i : {2, 3}) {
     EXPECT_TRUE(members_[i]->Waits("has 128 MiB of the state")) << members_[i]->texts();
   }
+}
+
+TEST_F(StateBeforeAdmissionTest, NewcomerWhoseGiversEndForTheAdmissionOfAnotherOneIsServedAfterIt) {
+  Begin(2);
+  auto slow = BeginJoin(1, {}, true);
+  StepUntil([&] { return Count(IsStateGroup) >= 2; });  // its givers wait for it
+  Admit(BeginJoin(2));
+  Pupil& pupil = *slow.pupil;
+  pupil.Continue();
+  Admit(std::move(slow));
+  EXPECT_TRUE(pupil.Waits("has 128 MiB of the state")) << pupil.texts();
 }
 
 TEST_F(StateBeforeAdmissionTest, StateTravelsWhileTheMasterIsAwayAndTheAdmissionWaitsForIt) {

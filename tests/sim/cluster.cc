@@ -277,7 +277,8 @@ void Cluster::Act(std::uint32_t index, agreement::Action action) {
   } else if (std::holds_alternative<agreement::StateHeld>(action)) {
     node.takes_state = true;
   } else if (auto* asks = std::get_if<agreement::NewcomerAsks>(&action)) {
-    node.askers.insert(asks->newcomer);
+    node.askers.erase(asks->newcomer);
+    if (asks->asks) node.askers.insert(asks->newcomer);
   } else if (auto* ended = std::get_if<agreement::Ended>(&action)) {
     if (tracing()) Trace(NameOf(index), std::string("ended: ") + ringway::NameOf(ended->code) + " " + ended->text);
     End(index, ended->code);

@@ -21,8 +21,8 @@ constexpr Milliseconds kSilenceMax = std::chrono::minutes(10);
 
 }  // namespace
 
-Giver::Giver(const JoinOptions& options, const StateBytes& state, std::size_t places_max)
-    : places_max_(places_max), generation_(ForkGeneration()) {
+Giver::Giver(std::uint64_t newcomer, const JoinOptions& options, const StateBytes& state, std::size_t places_max)
+    : newcomer_(newcomer), places_max_(places_max), generation_(ForkGeneration()) {
   const std::size_t places = std::min(places_max, state.piece_count());
   const std::size_t piece_bytes = std::min(state.bytes(), kStatePieceBytes);
   const device::SignalsBlocked blocked;
@@ -145,6 +145,7 @@ Status Giver::Serve(StateBytes* state, const PieceRequest& request) {
 }
 
 Status Giver::Reply(Answer answer, std::size_t place, std::size_t bytes) {
+  has_refused_ = has_refused_ || answer == Answer::kRefused || answer == Answer::kChanging;
   Sent sent{.word = std::make_unique<std::uint64_t>(static_cast<std::uint64_t>(answer)), .works = {}, .place = place};
   const std::uint32_t newcomer = 1 - session_->rank();
   auto word = session_->SendAsync(sent.word.get(), 1, DType::kU64, newcomer, kAnswerTag);
@@ -159,12 +160,33 @@ Status Giver::Reply(Answer answer, std::size_t place, std::size_t bytes) {
   return {};
 }
 
-bool Givers::Knows(std::uint64_t newcomer) const {
-  return std::find(known_.begin(), known_.end(), newcomer) != known_.end();
+const Givers::Known* Givers::Find(std::uint64_t newcomer) const {
+  const auto found =
+      std::find_if(known_.begin(), known_.end(), [&](const Known& one) { return one.newcomer == newcomer; });
+  return found == known_.end() ? nullptr : &*found;
+}
+
+Givers::Known& Givers::Remember(std::uint64_t newcomer) {
+  for (Known& known : known_) {
+    if (known.newcomer == newcomer) return known;
+  }
+  if (known_.size() == kKnownMax) known_.pop_front();
+  return known_.emplace_back(Known{.newcomer = newcomer});
+}
+
+bool Givers::IsNext(std::uint64_t newcomer) const {
+  const Known* const known = Find(newcomer);
+  const auto is_its = [&](const auto& giver) { return giver->newcomer() == newcomer; };
+  return (known == nullptr || known->tries < kStateTriesMax) && std::none_of(givers_.begin(), givers_.end(), is_its);
 }
 
 bool Givers::AreAsked(const std::vector<std::uint64_t>& newcomers) const {
-  return !givers_.empty() || !std::all_of(newcomers.begin(), newcomers.end(), [this](auto one) { return Knows(one); });
+  return !givers_.empty() || std::any_of(newcomers.begin(), newcomers.end(), [this](auto one) { return IsNext(one); });
+}
+
+void Givers::Clear() {
+  for (const auto& giver : givers_) --Remember(giver->newcomer()).tries;  // it has not failed
+  givers_.clear();
 }
 
 std::size_t Givers::NextPlaces() const {
@@ -174,34 +196,44 @@ std::size_t Givers::NextPlaces() const {
   return 1 + spare - spare / 4;
 }
 
+void Givers::Begin(std::uint64_t newcomer, const JoinOptions& options, const std::string& group,
+                   const StateBytes& state) {
+  ++Remember(newcomer).tries;
+  JoinOptions theirs;
+  theirs.socket_path = options.socket_path;
+  theirs.group = group;
+  theirs.wait_world = 2;
+  theirs.evict_hung_after = Milliseconds(0);
+  theirs.timeout = kNewcomerPatience;
+  theirs.reconnect = Milliseconds(0);
+  theirs.rejoin_when_evicted = false;
+  // Without memory or a thread for it the newcomer takes the state when it is admitted.
+  (void)NoThrow([&] {
+    givers_.push_back(std::make_unique<Giver>(newcomer, theirs, state, NextPlaces()));
+    return Status();
+  });
+}
+
 void Givers::AtBoundary(const JoinOptions& options, std::uint64_t self, const std::vector<std::uint64_t>& newcomers,
                         StateBytes* state) {
   const auto begin = Giver::Clock::now();
+  const auto asks_no_more = [&](const std::unique_ptr<Giver>& giver) {
+    return giver->is_joining() && std::find(newcomers.begin(), newcomers.end(), giver->newcomer()) == newcomers.end();
+  };
+  std::erase_if(givers_, asks_no_more);
   for (const std::uint64_t newcomer : newcomers) {
     const std::string group = abi::StateGroup(options.group, newcomer, self);
-    if (Knows(newcomer) || givers_.size() == abi::kNewcomersMax || group.size() >= abi::kGroupNameBytes) continue;
-    known_.push_back(newcomer);
-    if (known_.size() > kKnownMax) known_.pop_front();
-    JoinOptions theirs;
-    theirs.socket_path = options.socket_path;
-    theirs.group = group;
-    theirs.wait_world = 2;
-    theirs.evict_hung_after = Milliseconds(0);
-    theirs.timeout = kNewcomerPatience;
-    theirs.reconnect = Milliseconds(0);
-    theirs.rejoin_when_evicted = false;
-    // Without memory or a thread for it the newcomer takes the state when it is admitted.
-    (void)NoThrow([&] {
-      givers_.push_back(std::make_unique<Giver>(theirs, *state, NextPlaces()));
-      return Status();
-    });
+    if (givers_.size() == abi::kNewcomersMax || group.size() >= abi::kGroupNameBytes) continue;
+    if (IsNext(newcomer)) Begin(newcomer, options, group, *state);
   }
   if (!givers_.empty()) {
     const auto step = begin - last_.value_or(begin);
     ++turn_;
     for (std::size_t i = 0; i < givers_.size(); ++i) {
       auto& giver = givers_[(turn_ + i) % givers_.size()];
-      if (!giver->AtBoundary(state, begin + step / kStepShare, i == 0)) giver.reset();
+      if (giver->AtBoundary(state, begin + step / kStepShare, i == 0)) continue;
+      if (giver->is_final()) Remember(giver->newcomer()).tries = kStateTriesMax;
+      giver.reset();
     }
     std::erase(givers_, nullptr);
   }

@@ -2,7 +2,7 @@
 //
 //   the page names a newcomer --> Giver: joins their group of two on a thread of its own
 //   end of a step             --> requests are read; pieces are copied into shared memory and sent from there
-//   kNoMore, a loss, silence  --> over
+//   kNoMore, a loss, silence  --> over; after the latter two another one is tried
 //
 // Steps are not held up: copying takes a tenth of a step, or one piece. It copies while the trainer is in Advance,
 // never while it may write; pieces of different steps may go together, because what the newcomer lacks is compared
@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <ringway/ringway.hpp>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -33,14 +34,18 @@ class Giver {
   using Clock = std::chrono::steady_clock;
 
   // `options`: of a session in their group. `places_max`: pieces that it may have in shared memory at once.
-  Giver(const JoinOptions& options, const StateBytes& state, std::size_t places_max);
+  Giver(std::uint64_t newcomer, const JoinOptions& options, const StateBytes& state, std::size_t places_max);
   ~Giver();
   Giver(const Giver&) = delete;
   Giver& operator=(const Giver&) = delete;
 
   // Answers requests until `until`; the first one always, if `must`. Returns whether it goes on.
   bool AtBoundary(StateBytes* state, Clock::time_point until, bool must);
+  std::uint64_t newcomer() const { return newcomer_; }
   std::size_t places_max() const { return places_max_; }
+  bool is_joining() const { return opening_.load() == Opening::kJoining; }
+  // Returns whether another one would be of no use: the newcomer wants no more, or was refused.
+  bool is_final() const { return is_over_ || has_refused_; }
 
  private:
   // An answer on its way, and the content after it.
@@ -72,38 +77,50 @@ class Giver {
   std::deque<PieceRequest> wanted_;
   std::deque<Sent> sent_;
   Clock::time_point moved_at_ = Clock::now();  // when the newcomer took the last content
-  bool is_over_ = false;
+  bool is_over_ = false;                       // the newcomer wants no more
+  bool has_refused_ = false;
   std::optional<Hash> middle_;  // the hash of the piece in the middle
   int looks_ = 0;
   int changes_ = 0;
+  const std::uint64_t newcomer_;
   const std::size_t places_max_;
   const std::uint64_t generation_;
   std::unique_ptr<std::thread> thread_;
 };
 
-// Gives it to all newcomers that ask for it.
+// Gives it to all newcomers that ask for it. One whose giver has failed is tried again, a few times; the newcomer does
+// the same.
 class Givers {
  public:
-  // At the end of a step of the session. `newcomers`: those that it has heard of, again and again.
+  // At the end of a step of the session. `newcomers`: those that ask now.
   void AtBoundary(const JoinOptions& options, std::uint64_t self, const std::vector<std::uint64_t>& newcomers,
                   StateBytes* state);
 
   // Returns whether AtBoundary would read the state now.
   bool AreAsked(const std::vector<std::uint64_t>& newcomers) const;
 
-  // Gives back their shared memory, which an exchange of the state needs. What is missing then travels in it.
-  void Clear() { givers_.clear(); }
+  // Gives back their shared memory, which an exchange of the state needs. Who still asks after it is given the rest.
+  void Clear();
 
  private:
   static constexpr std::size_t kKnownMax = 64;
   static constexpr std::size_t kPlacesMax = (std::size_t{256} << 20) / kStatePieceBytes;  // of all givers together
 
+  struct Known {
+    std::uint64_t newcomer = 0;
+    int tries = 0;
+  };
+
   // Returns the places of the next giver: one, and most of those that are left beyond one for each newcomer. The first
   // gets 7. REQUIRES: fewer givers than kNewcomersMax.
   std::size_t NextPlaces() const;
-  bool Knows(std::uint64_t newcomer) const;
+  const Known* Find(std::uint64_t newcomer) const;
+  Known& Remember(std::uint64_t newcomer);
+  // Returns whether the newcomer has no giver and may get one.
+  bool IsNext(std::uint64_t newcomer) const;
+  void Begin(std::uint64_t newcomer, const JoinOptions& options, const std::string& group, const StateBytes& state);
 
-  std::deque<std::uint64_t> known_;  // the newest newcomers that were served
+  std::deque<Known> known_;  // the newest newcomers that were served
   std::vector<std::unique_ptr<Giver>> givers_;
   std::size_t turn_ = 0;
   std::optional<Giver::Clock::time_point> last_;  // the end of the last boundary

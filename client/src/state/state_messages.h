@@ -42,6 +42,9 @@ enum class Answer : std::uint64_t {
 // Requests of a newcomer to one member that have no answer yet: what a member can copy at the end of one step.
 inline constexpr std::size_t kRequestsMax = 16;
 
+// How often either end forms their group anew after a failure.
+inline constexpr int kStateTriesMax = 3;
+
 // Smaller states are taken at the admission, which stops nobody for long.
 inline constexpr std::size_t kTakenBytesMin = std::size_t{64} << 20;
 

@@ -52,12 +52,19 @@ class Taker::Source {
   Source(Taker* taker, JoinOptions options) : taker_(*taker), options_(std::move(options)) {}
 
   void Run() {
-    (void)NoThrow([&] { return Fetch(); });
-    (void)NoThrow([&] { return ReturnPieces(); });
-    (void)NoThrow([&]() -> Status {
-      if (session_) session_->Abort();
-      return {};
-    });
+    bool is_over = false;
+    for (int tries = 0; tries < kStateTriesMax && !is_over; ++tries) {
+      const Status fetched = NoThrow([&] { return Fetch(); });
+      is_over = fetched.ok() || fetched.code() == Code::kNotSupported || taker_.stopped();
+      (void)NoThrow([&] { return ReturnPieces(); });
+      (void)NoThrow([&]() -> Status {
+        if (session_) session_->Abort();
+        return {};
+      });
+      asked_.clear();
+      contents_.clear();
+      session_.reset();
+    }
     taker_.OnSourceOver();
   }
 

@@ -18,6 +18,7 @@ class HeldNewcomerTest : public testing::Test {
   struct Seen {
     std::vector<PeerId> held;       // of the newest StateHeld
     std::vector<PeerId> askers;     // of NewcomerAsks
+    std::vector<PeerId> former;     // likewise, that do not ask any more
     std::vector<PeerId> connected;  // reported to the master
     bool asks = false;              // the newest heartbeat
   };
@@ -40,7 +41,8 @@ class HeldNewcomerTest : public testing::Test {
     Seen seen;
     for (Action& action : peer.TakeActions()) {
       if (const auto* held = std::get_if<StateHeld>(&action)) seen.held = held->members;
-      if (const auto* asks = std::get_if<NewcomerAsks>(&action)) seen.askers.push_back(asks->newcomer);
+      if (const auto* asks = std::get_if<NewcomerAsks>(&action))
+        (asks->asks ? seen.askers : seen.former).push_back(asks->newcomer);
       if (const auto* to_peer = std::get_if<ToPeer>(&action); to_peer != nullptr && to_peer->message.has_heartbeat())
         seen.asks = to_peer->message.heartbeat().takes_state();
       if (const auto* to_master = std::get_if<ToMaster>(&action); to_master != nullptr) {
@@ -86,16 +88,16 @@ TEST_F(HeldNewcomerTest, GroupThatFormsAndTrainersThatTakeNothingAreNotHeld) {
   }
 }
 
-TEST_F(HeldNewcomerTest, MemberHearsOfEachNewcomerOnceAndOnlyOfThoseThatAreNoMembers) {
+TEST_F(HeldNewcomerTest, MemberHearsOfEachNewcomerOnceAndWhenItAsksNoMore) {
   Peer member(kMember, "g");
   Connect(member, kNewcomer, true, now_);
-  control::PeerMessage heartbeat;
-  heartbeat.mutable_heartbeat()->set_takes_state(true);
-  const auto hear = [&] {
+  const auto hear = [&](bool takes_state = true) {
+    control::PeerMessage heartbeat;
+    heartbeat.mutable_heartbeat()->set_takes_state(takes_state);
     EXPECT_TRUE(member.OnPeerMessage(kNewcomer, heartbeat, now_).ok());
-    return Take(member).askers;
+    return Take(member);
   };
-  EXPECT_TRUE(hear().empty()) << "this peer is no member yet";
+  EXPECT_TRUE(hear().askers.empty()) << "this peer is no member yet";
   const auto install = [&](std::uint32_t counter, const std::vector<PeerId>& members) {
     control::ViewFor view;
     view.mutable_view()->set_epoch(Epoch::Of(1, counter).value);
@@ -104,20 +106,25 @@ TEST_F(HeldNewcomerTest, MemberHearsOfEachNewcomerOnceAndOnlyOfThoseThatAreNoMem
       *view.mutable_view()->add_members() = InfoOf(peer);
     }
     member.OnView(view, now_);
-    (void)Take(member);
+    return Take(member);
   };
-  install(1, {kMember});
-  EXPECT_EQ(hear(), std::vector{kNewcomer});
-  EXPECT_TRUE(hear().empty());
+  const std::vector<PeerId> newcomer = {kNewcomer};
+  EXPECT_TRUE(install(1, {kMember}).former.empty());
+  EXPECT_EQ(hear().askers, newcomer);
+  EXPECT_TRUE(hear().askers.empty());
 
   control::Forget forget;
   forget.add_others(kNewcomer.value);
   member.OnForget(forget, now_);
-  EXPECT_TRUE(hear().empty()) << "it is gone";
+  EXPECT_EQ(Take(member).former, newcomer) << "it is gone";
+  EXPECT_TRUE(hear().askers.empty());
   Connect(member, kNewcomer, true, now_);
-  EXPECT_EQ(hear(), std::vector{kNewcomer}) << "it is back";
-  install(2, {kMember, kNewcomer});
-  EXPECT_TRUE(hear().empty()) << "it is a member";
+  EXPECT_EQ(hear().askers, newcomer) << "it is back";
+  EXPECT_EQ(hear(false).former, newcomer) << "it has the state";
+  EXPECT_TRUE(hear(false).former.empty());
+  EXPECT_EQ(hear().askers, newcomer);
+  EXPECT_EQ(install(2, {kMember, kNewcomer}).former, newcomer) << "it is a member";
+  EXPECT_TRUE(hear().askers.empty());
 }
 
 }  // namespace

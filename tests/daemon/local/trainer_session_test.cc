@@ -234,10 +234,13 @@ TEST_F(TrainerSessionTest, NewcomerGetsTheMembersWhoseStateItMayTakeAndSaysWhenI
 
 TEST_F(TrainerSessionTest, MemberFindsTheNewestNewcomersInItsPage) {
   BecomeMember();
-  for (std::uint64_t i = 0; i <= abi::kNewcomersMax; ++i) session_->NameNewcomer(PeerId(100 + i));
+  for (std::uint64_t i = 0; i <= abi::kNewcomersMax; ++i) session_->NameNewcomer(PeerId(100 + i), true);
   EXPECT_EQ(page_->newcomers.count.load(), abi::kNewcomersMax + 1);
   EXPECT_EQ(page_->newcomers.peers[0].load(), 100 + abi::kNewcomersMax);
   EXPECT_EQ(page_->newcomers.peers[1].load(), 101U);
+  session_->NameNewcomer(PeerId(101), false);
+  EXPECT_EQ(page_->newcomers.peers[1].load(), 0U);
+  EXPECT_EQ(page_->newcomers.peers[2].load(), 102U);
 }
 
 TEST_F(TrainerSessionTest, JoinWithBadValuesIsRefusedButTheSessionStays) {
