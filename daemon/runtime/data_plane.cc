@@ -128,7 +128,7 @@ void DataPlane::Start() { ArmTick(); }
 void DataPlane::OnMasterUp(const control::HelloReply& reply) {
   master_up_ = true;
   master_refusal_.clear();
-  events_.Add({.at = clock_.Now(), .kind = "master_up", .text = "term=" + std::to_string(reply.term())});
+  events_.Add(clock_.Now(), {.kind = "master_up", .text = "term=" + std::to_string(reply.term())});
   tick_interval_ = std::clamp<Duration>(std::chrono::milliseconds(reply.heartbeat_ms()) / 2, kTickMin, kTickMax);
   SendRoster();
   for (const auto& [self, peer] : peers_) {
@@ -147,7 +147,7 @@ void DataPlane::SendRoster() {
 }
 
 void DataPlane::OnMasterDown() {
-  if (master_up_) events_.Add({.at = clock_.Now(), .kind = "master_down"});
+  if (master_up_) events_.Add(clock_.Now(), {.kind = "master_down"});
   master_up_ = false;
   ReportNoMaster();
 }
@@ -438,7 +438,7 @@ void DataPlane::Write(LogLine line) {
     for (const LogField& field : line.fields) {
       (text.empty() ? text : text += ' ').append(field.key).append("=").append(field.value);
     }
-    events_.Add({.at = clock_.Now(), .kind = line.event, .group = line.group, .who = line.name, .text = text});
+    events_.Add(clock_.Now(), {.kind = line.event, .group = line.group, .who = line.name, .text = text});
   }
   control_->Log(std::move(line));
 }

@@ -29,10 +29,10 @@
 #include "daemon/runtime/descriptors.h"
 #include "daemon/runtime/in_process_dials.h"
 #include "daemon/runtime/peer_runtime.h"
-#include "daemon/runtime/recent_events.h"
 #include "daemon/runtime/status_json.h"
 #include "proto/clock.h"
 #include "proto/log_field.h"
+#include "proto/event_log.h"
 #include "proto/permits.h"
 #include "proto/stream/timer.h"
 #include "proto/tls/tls_security.h"
@@ -147,6 +147,7 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
 
   void ArmTick();
   void OnTick();
+  static constexpr std::size_t kEventsMax = 128;
   void TickAll();
   struct Joining {
     std::shared_ptr<local::TrainerSession> session;
@@ -196,7 +197,7 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
   std::map<std::uint64_t, Joining> joining_;  // by request id
   std::uint64_t next_request_ = 1;
   std::vector<HeldOffer> held_offers_;
-  RecentEvents events_;
+  EventLog events_{kEventsMax, Duration::max()};
   const std::shared_ptr<std::atomic<std::size_t>> retiring_ = std::make_shared<std::atomic<std::size_t>>(0);  // lanes
   net::Timer tick_;
   TimePoint tick_due_{};

@@ -54,7 +54,7 @@ Json LiveOf(const PeerReport& report) {
 Json EventsOf(const DaemonState& state) {
   Json events = Json::array();
   if (state.events == nullptr) return events;
-  for (const RecentEvent& event : state.events->all()) {
+  for (const Event& event : state.events->all()) {
     events.push_back({{"number", event.number},
                       {"age_ms", (state.now - event.at).count() / 1000},
                       {"event", event.kind},

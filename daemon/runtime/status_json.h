@@ -28,7 +28,7 @@
 #include "daemon/runtime/descriptors.h"
 #include "daemon/runtime/live_rates.h"
 #include "daemon/runtime/peer_runtime.h"
-#include "daemon/runtime/recent_events.h"
+#include "proto/event_log.h"
 #include "proto/identity.h"
 
 namespace ringway::daemon {
@@ -56,7 +56,7 @@ struct DaemonState {
   std::uint64_t uplink_limit_mbit = 0;  // 0: none
   bool draining = false;                // an operator has taken it out of service
   SecurityFacts security = {};
-  const RecentEvents* events = nullptr;
+  const EventLog* events = nullptr;
   TimePoint now{};
 };
 

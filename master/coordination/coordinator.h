@@ -113,7 +113,7 @@ class Coordinator final : public GroupSink {
   const FormerPeers& former_peers() const { return former_; }
   const Timeline& timeline() const { return timeline_; }
   // Adds an event of the master or an operator: the time is that of the newest event here.
-  void Note(TimelineEvent event) { timeline_.Add(now_, std::move(event)); }
+  void Note(Event event) { timeline_.Add(now_, std::move(event)); }
   // The time of the newest event.
   TimePoint now() const { return now_; }
   const std::map<std::string, std::unique_ptr<Group>>& groups() const { return groups_; }

@@ -206,8 +206,8 @@ std::string StatusReport::Finish(const Coordinator& coordinator, const ProcessFa
 }
 
 std::string StatusReport::Events(const Coordinator& coordinator) const {
-  const std::deque<TimelineEvent>& all = coordinator.timeline().events();
-  const auto is_old = [&](const TimelineEvent& event) { return event.number <= *query_.events_after; };
+  const std::deque<Event>& all = coordinator.timeline().log().all();
+  const auto is_old = [&](const Event& event) { return event.number <= *query_.events_after; };
   auto next = std::partition_point(all.begin(), all.end(), is_old);
   if (*query_.events_after == 0) next = all.end() - static_cast<std::ptrdiff_t>(std::min(all.size(), kEventsMax));
   std::string out;

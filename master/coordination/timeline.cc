@@ -23,16 +23,6 @@ std::string Peers(std::size_t count) { return std::to_string(count) + (count == 
 
 }  // namespace
 
-void Timeline::Add(TimePoint at, TimelineEvent event) {
-  event.number = ++last_;
-  event.at = at;
-  for (std::string* text : {&event.group, &event.who, &event.text}) {
-    text->resize(std::min(text->size(), kTextBytesMax));
-  }
-  while (!events_.empty() && (events_.size() >= kMax || at - events_.front().at > kKept)) events_.pop_front();
-  events_.push_back(std::move(event));
-}
-
 void Timeline::OnJoin(const control::PeerInfo& info, const control::JoinRequest& request, TimePoint now) {
   Add(now, {.kind = "join",
             .group = request.group(),

@@ -2,44 +2,34 @@
 // came and went. Pure: the time is a parameter.
 //
 // It is made of what the coordinator hears from peers and says to them: a view goes to each of its members, and is one
-// event. In memory only, and bounded: the newest kMax events of the last kKept, with texts of kTextBytesMax. Numbers
-// grow by one from 2 on, so who asks again says after which, and who asks for all says after 1.
+// event. In memory only, and bounded: the newest kMax events of the last kKept (proto/event_log.h).
 //
 // A value; threads: one.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "master/coordination/former_peers.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
+#include "proto/event_log.h"
 #include "proto/ids.h"
 
 namespace ringway {
 
-struct TimelineEvent {
-  std::uint64_t number = 0;
-  TimePoint at{};
-  std::string kind;        // one word: view, prepared, adopted, revoked, recovery, join, left, dropped and others
-  std::string group = {};  // empty: of the master or a daemon
-  std::string who = {};    // a peer's or a daemon's name
-  std::string text = {};
-};
-
 class Timeline {
  public:
   static constexpr std::size_t kMax = 2048;
-  static constexpr std::size_t kTextBytesMax = 512;
   static constexpr std::size_t kNamesMax = 8;  // that a view's text lists
   static constexpr Duration kKept = std::chrono::hours(1);
 
-  void Add(TimePoint at, TimelineEvent event);
+  void Add(TimePoint at, Event event) { log_.Add(at, std::move(event)); }
 
   // A peer has asked to join; it waits until it is let in.
   void OnJoin(const control::PeerInfo& info, const control::JoinRequest& request, TimePoint now);
@@ -53,9 +43,7 @@ class Timeline {
   // No peer is left in it.
   void Forget(const std::string& group) { groups_.erase(group); }
 
-  // The oldest first.
-  const std::deque<TimelineEvent>& events() const { return events_; }
-  std::uint64_t last_number() const { return last_; }
+  const EventLog& log() const { return log_; }
 
  private:
   // What events have said of a group, so that each is one.
@@ -71,8 +59,7 @@ class Timeline {
 
   void OnView(const control::ViewFor& message, TimePoint now);
 
-  std::uint64_t last_ = 1;
-  std::deque<TimelineEvent> events_;
+  EventLog log_{kMax, kKept};
   std::map<std::string, Said> groups_;
 };
 

@@ -1,7 +1,7 @@
 // `ringwayctl events`: what has happened, a line each, the oldest first; `--follow`: and what happens from now on.
 //
 // The master keeps an hour of it, a daemon the newest of what it has logged (master/coordination/timeline.h,
-// daemon/runtime/recent_events.h).
+// proto/event_log.h).
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -115,7 +115,7 @@ TEST_F(LiveStatusTest, HostileFactsKeepTheBoundOfTheAnswer) {
   EXPECT_LE(wait["what"].get<std::string>().size(), 256U);
   EXPECT_LE(wait["on"].size(), 64U);
   for (std::size_t i = 0; i < 2 * kEventsMax; ++i) {
-    coordinator_->Note({.kind = "order", .text = std::string(Timeline::kTextBytesMax, '\x01')});
+    coordinator_->Note({.kind = "order", .text = std::string(EventLog::kTextBytesMax, '\x01')});
   }
   EXPECT_LE(Ask({.events_after = 1}, kEventsBytesMax + 8192)["events"].size(), kEventsMax);
 }

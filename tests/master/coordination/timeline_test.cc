@@ -12,9 +12,9 @@ namespace {
 class TimelineTest : public CoordinatorTest {
  protected:
   // The events of one kind.
-  std::vector<TimelineEvent> Of(const std::string& kind) const {
-    std::vector<TimelineEvent> out;
-    for (const TimelineEvent& event : coordinator_->timeline().events()) {
+  std::vector<Event> Of(const std::string& kind) const {
+    std::vector<Event> out;
+    for (const Event& event : coordinator_->timeline().log().all()) {
       if (event.kind == kind) out.push_back(event);
     }
     return out;
@@ -29,7 +29,7 @@ class TimelineTest : public CoordinatorTest {
 
 TEST_F(TimelineTest, ViewIsOneEventForAllItsMembers) {
   Form(3);
-  const std::vector<TimelineEvent> views = Of("view");
+  const std::vector<Event> views = Of("view");
   ASSERT_EQ(views.size(), 1U);
   EXPECT_EQ(views[0].group, "g");
   EXPECT_EQ(views[0].text, "view 1.1 begins: 3 peers, p1, p2, p3");
@@ -102,11 +102,11 @@ TEST(TimelineBoundTest, OnlyTheNewestOfTheLastHourAreKept) {
   for (std::size_t i = 0; i < 2 * Timeline::kMax; ++i) {
     timeline.Add(start, {.kind = "order", .text = std::string(10'000, 'x')});
   }
-  EXPECT_EQ(timeline.events().size(), Timeline::kMax);
-  EXPECT_EQ(timeline.events().back().number, 2 * Timeline::kMax + 1);
-  EXPECT_EQ(timeline.events().back().text.size(), Timeline::kTextBytesMax);
+  EXPECT_EQ(timeline.log().all().size(), Timeline::kMax);
+  EXPECT_EQ(timeline.log().all().back().number, 2 * Timeline::kMax + 1);
+  EXPECT_EQ(timeline.log().all().back().text.size(), EventLog::kTextBytesMax);
   timeline.Add(start + Timeline::kKept + Duration(1), {.kind = "order"});
-  EXPECT_EQ(timeline.events().size(), 1U);
+  EXPECT_EQ(timeline.log().all().size(), 1U);
 }
 
 TEST(OpHistoryTest, KeepsAnHourOfBusyTimes) {
