@@ -8,6 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "proto/fixed_text.h"
 #include "proto/local_abi.h"
 #include "proto/result.h"
 #include "proto/stream/unique_fd.h"
@@ -47,14 +48,6 @@ T MakePacket(abi::PacketType type) {
   T packet{};
   packet.header = {abi::kMagic, type};
   return packet;
-}
-
-// Copies as much of `from` as fits, always NUL-terminated.
-template <std::size_t N>
-void SetText(char (&to)[N], std::string_view from) {
-  const std::size_t length = from.size() < N ? from.size() : N - 1;
-  std::memcpy(to, from.data(), length);
-  std::memset(to + length, 0, N - length);
 }
 
 // Returns the text up to its NUL; kProtocol if there is none or a character is not printable ASCII.

@@ -5,7 +5,7 @@
 //
 //   proto/   contracts and base   collective/: pure   device/, stream/, tls/   shell/: for programs only (options)
 //   master/  planning/, coordination/: pure   |  shell/
-//   daemon/  kernels/, buffers/, collective/, links/, flow/, transfer/, agreement/: pure
+//   daemon/  kernels/, buffers/, collective/, links/, flow/, transfer/, agreement/, flight/: pure
 //           net/, local/, staging/, runtime/
 //   client/  include, src: the library   |  examples, bench, ctl, python
 #include <gtest/gtest.h>
@@ -67,6 +67,7 @@ const std::vector<Layer>& Layers() {
       {"daemon/agreement",
        {"proto", "ringway/types.h", "daemon/kernels", "daemon/buffers", "daemon/collective", "daemon/links",
         "daemon/flow", "daemon/transfer"}},
+      {"daemon/flight", {"proto", "ringway/types.h"}},
       {"daemon/net", {"proto", "ringway/types.h", "daemon/links"}},
       {"daemon/local", {"proto", "ringway/types.h", "daemon/buffers", "daemon/net"}},
       {"daemon/staging", {"proto", "ringway/types.h", "daemon/kernels", "daemon/buffers"}},
@@ -96,7 +97,7 @@ bool IsOurs(std::string_view target) {
 bool IsPure(std::string_view path) {
   return IsUnderAny(path,
                     {"proto/collective", "master/planning", "master/coordination", "daemon/kernels", "daemon/buffers",
-                     "daemon/collective", "daemon/links", "daemon/flow", "daemon/transfer", "daemon/agreement"});
+                     "daemon/collective", "daemon/links", "daemon/flow", "daemon/transfer", "daemon/agreement", "daemon/flight", "proto/flight"});
 }
 
 std::string Where(const SourceFile& file, std::size_t line) { return file.path + ":" + std::to_string(line) + ": "; }

@@ -1,0 +1,77 @@
+// The daemon's flight recorder: its newest events, in memory that outlives it where that is a file's
+// (proto/flight/layout.h has the layout).
+//
+//   Add, AddPart --> place number mod records --> overwritten by a later one
+//
+// Neither locks nor allocates nor reads the clock. Bounded by the memory; what is old is overwritten.
+//
+// Ownership: the memory is the caller's and outlives it. Threads: one, the only writer of the memory. Image allocates,
+// and takes as long as copying what passes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "proto/clock.h"
+#include "proto/flight/layout.h"
+#include "proto/ids.h"
+
+namespace ringway::flight {
+
+// Who records.
+struct Origin {
+  std::string daemon;
+  std::string site;
+  std::string utc;  // now
+  std::uint64_t instance = 0;
+  std::uint32_t pid = 0;
+  TimePoint now{};
+};
+
+// Which records a dump has.
+struct Filter {
+  std::string group;                     // empty: all
+  std::uint32_t last = 0;                // operations of each channel of a peer; 0: all that are held
+  std::uint64_t bytes_max = UINT64_MAX;  // of the image; the oldest are left out
+};
+
+class Recorder {
+ public:
+  static constexpr std::uint32_t kNames = 256;
+  static constexpr std::uint32_t kRecords = 32 * 1024;
+  static constexpr std::size_t kBytes = ImageBytes(kNames, kRecords);
+  static constexpr std::uint64_t kTraceBytesMax = 2 << 20;  // of an image that is sent
+
+  // REQUIRES: kBytes zeros, aligned as a Record.
+  Recorder(std::span<std::byte> memory, const Origin& origin);
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  // Records that speak of it have a name, and a group, from now on: those of the newest kNames peers.
+  void AddName(PeerId peer, const std::string& group, const std::string& name);
+  // Its number is filled in.
+  void Add(const Record& record);
+  // One segment of a chunk, or slice of work: took_us and work_us are its own. Summed up with those before it.
+  void AddPart(const Record& part);
+
+  std::string Image(const Filter& filter) const;
+
+ private:
+  static constexpr std::size_t kOpenMax = 1024;  // chunks that are summed up at a time
+
+  Record& Place(std::uint64_t number) { return records_[number % records_.size()]; }
+  const Record& Place(std::uint64_t number) const { return records_[number % records_.size()]; }
+  std::uint64_t OldestNumber() const;
+
+  Header& header_;
+  std::span<Name> names_;
+  std::span<Record> records_;
+  std::uint64_t newest_ = 0;
+  std::size_t names_added_ = 0;
+  std::array<std::uint64_t, kOpenMax> open_{};  // numbers, by the hash of what is summed up
+};
+
+}  // namespace ringway::flight
