@@ -81,6 +81,7 @@ enum class PacketType : std::uint32_t {
   kStatusReply,
   kStateHeld,
   kStateTaken,
+  kTrace,
 };
 
 struct PacketHeader {
@@ -89,7 +90,8 @@ struct PacketHeader {
 };
 
 // First packet of a session, with the page memfd attached: sizeof(SessionPage) bytes, which may be rounded up to whole
-// memory pages; sealed GROW|SHRINK|SEAL. A status client (ringwayctl) sends no descriptor and then only kStatus.
+// memory pages; sealed GROW|SHRINK|SEAL. A status client (ringwayctl) sends no descriptor and then only kStatus
+// and kTrace.
 struct Hello {
   PacketHeader header;
   std::uint32_t version_min;
@@ -317,6 +319,15 @@ struct Status {
 struct StatusReply {
   PacketHeader header;
   std::uint64_t remaining_bytes;
+};
+
+// Asks for what the daemon's flight recorder holds of a group's newest operations. The reply has the form of a
+// status's, with an image (proto/flight/layout.h) for text.
+struct Trace {
+  PacketHeader header;
+  char group[kGroupNameBytes];
+  std::uint32_t last;  // operations of each channel of each of its peers here; 0: all that are held
+  std::uint32_t reserved;
 };
 
 enum class SlotState : std::uint32_t { kFree = 0, kSubmitted = 1, kDone = 2 };

@@ -113,7 +113,7 @@ void OperationWatch::Tick() {
     if (op.has_outcome()) continue;
     const Duration age = ctx_.now - op.waiting.since;
     if (wait_.what.empty() && age > std::min(kShownAge, ctx_.view().plan.detect))
-      wait_ = {.what = ToString(name), .age = age, .on = AwaitedBy(op), .reason = WaitsFor(op)};
+      wait_ = {.what = ToString(name), .op = name, .age = age, .on = AwaitedBy(op), .reason = WaitsFor(op)};
     if (!said && age > std::max(op.waiting.next_word, ctx_.view().plan.detect)) {
       said = true;  // the oldest speaks for all
       op.waiting.next_word = 2 * age;
@@ -146,7 +146,7 @@ void OperationWatch::LookAtMessages() {
   for (const auto& [name, message] : messages_.open()) {
     const Duration age = ctx_.now - message.since;
     if (!wait_.what.empty() || age <= std::min(kShownAge, ctx_.view().plan.detect)) continue;
-    wait_ = {.what = ToString(name), .age = age, .on = {}, .reason = "data"};
+    wait_ = {.what = ToString(name), .op = {}, .age = age, .on = {}, .reason = "data"};
     if (!message.awaits_other()) continue;
     wait_.on = {message.other()};
     wait_.reason = ctx_.NameOf(message.other());

@@ -92,8 +92,9 @@ using Action = std::variant<ToPeer, ToMaster, Dial, CloseLinks, Complete, Joined
 
 // What an operation or a message has waited for since long.
 struct Wait {
-  std::string what;        // its name; empty: nothing waits
-  Duration age{};          // since it was submitted
+  std::string what;          // its name; empty: nothing waits
+  std::optional<OpName> op;  // nothing: it is a message
+  Duration age{};            // since it was submitted
   std::vector<PeerId> on;  // whose trainers have not submitted it, as far as is known here
   std::string reason;      // in words: their names, "data", or "a new view"
   std::string text() const { return what.empty() ? "" : what + " for " + reason; }

@@ -57,6 +57,7 @@ Status TrainerSession::OnPacket(ReceivedPacket& packet) {
     return header.type == abi::PacketType::kHello ? OnHello(packet) : ProtocolError("the first packet is no hello");
   }
   if (state_ == State::kStatusOnly) {
+    if (header.type == abi::PacketType::kTrace) return OnTrace(packet.bytes);
     return header.type == abi::PacketType::kStatus ? OnStatus(packet.bytes)
                                                    : ProtocolError("a status client may only ask for the status");
   }

@@ -23,6 +23,9 @@ constexpr int kLastPacketsMax = 4096;      // read after the end of the process
 constexpr std::uint64_t kDescriptors = 2;  // the socket and the process
 constexpr std::uint32_t kNobody = 65534;   // of a user whom the kernel does not name
 
+// Answers are long, so no more than one is kept for a client.
+Status AskedTooEarly() { return {Code::kProtocol, "a client asked again before the last answer was read"}; }
+
 }  // namespace
 
 TrainerSession::TrainerSession(asio::io_context& context, SessionSink* sink, const SessionLimits& limits,
@@ -368,21 +371,32 @@ void TrainerSession::SendQueued() {
 Status TrainerSession::OnStatus(std::span<const std::byte> bytes) {
   const auto packet = PacketAs<abi::Status>(bytes);
   if (!packet.ok()) return packet.status();
-  // Answers are long, so no more than one is kept for a client.
-  if (!queue_.empty()) return {Code::kProtocol, "the status was asked for again before the last answer was read"};
-  const std::string json = sink_->StatusJson();
+  if (!queue_.empty()) return AskedTooEarly();
+  return Answer(sink_->StatusJson());
+}
+
+Status TrainerSession::OnTrace(std::span<const std::byte> bytes) {
+  const auto packet = PacketAs<abi::Trace>(bytes);
+  if (!packet.ok()) return packet.status();
+  const Result<std::string> group = GetText(packet.value().group, "the group's name");
+  if (!group.ok()) return group.status();
+  if (!queue_.empty()) return AskedTooEarly();
+  return Answer(sink_->FlightImage(group.value(), packet.value().last));
+}
+
+Status TrainerSession::Answer(const std::string& text) {
   constexpr std::size_t kTextMax = abi::kPacketBytesMax - sizeof(abi::StatusReply);
   std::size_t sent = 0;
   do {
-    const std::size_t part = std::min(kTextMax, json.size() - sent);
+    const std::size_t part = std::min(kTextMax, text.size() - sent);
     auto reply = MakePacket<abi::StatusReply>(abi::PacketType::kStatusReply);
-    reply.remaining_bytes = json.size() - sent - part;
+    reply.remaining_bytes = text.size() - sent - part;
     std::vector<std::byte> answer(sizeof reply + part);
     std::memcpy(answer.data(), &reply, sizeof reply);
-    std::memcpy(answer.data() + sizeof reply, json.data() + sent, part);
+    std::memcpy(answer.data() + sizeof reply, text.data() + sent, part);
     Send(answer);
     sent += part;
-  } while (sent < json.size());
+  } while (sent < text.size());
   return Status::Ok();
 }
 

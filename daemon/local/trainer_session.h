@@ -89,6 +89,8 @@ class SessionSink {
   // The session has ended; a pending join must not be answered any more.
   virtual void OnSessionOver(const std::shared_ptr<TrainerSession>& session) = 0;
   virtual std::string StatusJson() = 0;
+  // What the flight recorder holds of the newest operations of a group (proto/flight/layout.h); empty: there is none.
+  virtual std::string FlightImage(const std::string& group, std::uint32_t last) = 0;
   // Identifies this daemon process.
   virtual std::uint64_t Instance() const = 0;
 };
@@ -193,6 +195,9 @@ class TrainerSession : public std::enable_shared_from_this<TrainerSession> {
   Status OnStateTaken(std::span<const std::byte> bytes);
   Status OnLeave(std::span<const std::byte> bytes);
   Status OnStatus(std::span<const std::byte> bytes);
+  Status OnTrace(std::span<const std::byte> bytes);
+  // Answers a status client in as many packets as the text takes.
+  Status Answer(const std::string& text);
   // Returns Ok if the trainer knows of all refusals that its sequence numbers depend on.
   Status CheckRefusalsKnown(const abi::Submit& submit) const;
   void Refuse(const abi::Submit& submit, const Status& why);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
 #include <utility>
@@ -146,6 +147,9 @@ void CheckPlacesOrExit(const Config& config) {
   for (const Status& status :
        {shell::CheckListenPlace("--listen", config.listen), shell::CheckSocketPlace("--socket", config.socket),
         config.http.empty() ? Status::Ok() : shell::CheckListenPlace("--http", config.http),
+        config.flight_file.value_or("").empty()
+            ? Status::Ok()
+            : shell::CheckFilePlace({.option = "--flight-file", .path = *config.flight_file}),
         shell::CheckLog(config.log)}) {
     if (!status.ok()) shell::Die(kProgram, status.text());
   }
@@ -175,8 +179,15 @@ Permits UsersOrExit(const std::vector<std::string>& rules) {
 
 // Before they are checked.
 struct PlaceTexts {
-  std::string socket_mode, socket_owner, advertise;
+  std::string socket_mode, socket_owner, advertise, flight_file;
 };
+
+// In the directory that systemd makes for this service, if it does: where a file costs memory, and no disk.
+std::string DefaultFlightFile() {
+  const char* const directory = ::getenv("RUNTIME_DIRECTORY");  // NOLINT(concurrency-mt-unsafe): one thread yet
+  const std::string path = directory == nullptr ? "" : directory;
+  return path.empty() || path.find(':') != std::string::npos ? "" : path + "/ringwayd.flight";
+}
 
 // The options that say who the daemon is, and where.
 void AddPlaces(CLI::App& app, Config& config, PlaceTexts& texts) {
@@ -276,6 +287,10 @@ CommandLine::CommandLine() {
   app.add_option("--grace-ms", config.grace_ms, "how long running operations may take to finish on SIGTERM")
       ->check(CLI::Range(0U, kGraceMsMax))
       ->default_str(std::to_string(config.grace_ms) + " ms");
+  app.add_option("--flight-file", places.flight_file,
+                 "file that the flight recorder keeps, for ringwayctl trace --file after a crash; none: records "
+                 "nothing (default: ringwayd.flight in systemd's runtime directory, else in memory)")
+      ->check(shell::NotEmpty());
   shell::AddTlsOptions(app, &tls);
   app.add_flag("--insecure", config.insecure, "allow addresses other than loopback, unencrypted");
   shell::AddLogOptions(app, &config.log);
@@ -301,6 +316,8 @@ Config ParseConfigOrExit(int argc, char** argv) {
   Config& config = line.config;
   const PlaceTexts& places = line.places;
   if (!places.advertise.empty()) config.advertise = places.advertise == "none" ? "" : places.advertise;
+  if (places.flight_file != "none")
+    config.flight_file = places.flight_file.empty() ? DefaultFlightFile() : places.flight_file;
   config.socket_file = OwnerOrExit(places.socket_owner);
   config.socket_file.mode = places.socket_mode.empty() ? DefaultMode() : ModeOrExit(places.socket_mode);
   if (config.memory_max == 0) config.memory_max = std::max(HalfTheRam(), kMemoryMin);

@@ -43,6 +43,7 @@ struct Config {
   std::uint64_t memory_max = 0;  // for trainers' regions and all that is kept for them; 0 before parsing: half the RAM
   std::uint32_t data_threads = 1;  // 0: by the cores; at least 1 when parsed
   std::uint32_t grace_ms = 30'000;
+  std::optional<std::string> flight_file;  // of the flight recorder; "": in memory alone; nullopt: nothing is recorded
   bool insecure = false;
   shell::TlsSetup tls;
   shell::LogOptions log;

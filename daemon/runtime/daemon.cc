@@ -73,6 +73,7 @@ Daemon::Daemon(Config config)
       server_(data_context_, &data_, {}, data_.memory(), data_.shares()),
       signals_(control_context_),
       hang_up_(control_context_),
+      dump_(control_context_, SIGUSR1),
       timer_(control_context_),
       heart_(control_context_, [this] { Beat(shell::NotifyAlive); }) {}
 
@@ -106,6 +107,28 @@ Status Daemon::ListenLocally() {
   return server_.Adopt(std::move(sockets.front()), config_.socket, config_.socket_file);
 }
 
+// Without its file the recorder goes on in memory: nothing depends on it.
+void Daemon::OpenFlight() {
+  if (!config_.flight_file) return;
+  Result<FlightMemory> memory = FlightMemory::Open(*config_.flight_file);
+  if (!memory.ok()) {
+    shell::Log(shell::Level::kWarning, "flight_file_failed", {{"text", memory.status().text()}});
+    config_.flight_file = "";
+    memory = FlightMemory::Open("");
+  }
+  if (!memory.ok()) return;
+  dumps_.emplace(*config_.flight_file);
+  data_.SetFlight(std::move(memory).value());
+}
+
+void Daemon::ArmDump() {
+  dump_.async_wait([this](asio::error_code error, int) {
+    if (error) return;
+    ArmDump();
+    (void)to_data_.TryPost([this] { data_.DumpFlight(); });
+  });
+}
+
 void Daemon::Beat(std::function<void()> then) {
   (void)to_data_.TryPost([this, then = std::move(then)] { (void)to_control_.TryPost(then); });
 }
@@ -115,6 +138,7 @@ Status Daemon::Prepare() {
   if (Status status = Listen(listening); !status.ok()) return status;
   if (Status status = ListenLocally(); !status.ok()) return status;
   data_.SetAddress(address_, bound_);
+  OpenFlight();
   Advise();
   net::LinkTuning tuning;
   tuning.congestion = config_.congestion;
@@ -168,6 +192,7 @@ Status Daemon::Run() {
   (config_.tls.security != nullptr || !shell::HasTerminal() ? hang_up_ : signals_).add(SIGHUP);
   ArmSignals();
   ArmHangUp();
+  ArmDump();
   StartTls();
   if (Status status = StartHttp(); !status.ok()) return status;
   heart_.Start();
@@ -365,6 +390,17 @@ bool Daemon::Dial(PeerId self, std::uint64_t serial, net::DialRequest request) {
         data_.OnDialed(self, serial, std::move(outcome));
       });
     });
+  });
+}
+
+void Daemon::WriteDump(FlightDump dump) {
+  (void)to_control_.TryPost([this, dump = std::move(dump)] {
+    const Result<std::string> path = dumps_->Write(dump);
+    if (path.ok()) {
+      shell::Log(shell::Level::kInfo, "flight_dumped", {{"path", path.value()}, {"cause", NameOf(dump.cause)}});
+    } else if (!config_.flight_file->empty() || dump.cause == DumpCause::kSignal) {
+      shell::Log(shell::Level::kWarning, "flight_dump_failed", {{"text", path.status().text()}});
+    }
   });
 }
 

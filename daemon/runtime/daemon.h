@@ -16,6 +16,7 @@
 //          may come at once; it reports to them what it waits for. The first master's refusal ends it.
 //   SIGHUP: read the certificates (TlsKeeper) and the uplink's limit again; without certificates the end, if there is a
 //          terminal that may be going
+//   SIGUSR1: dump the flight recorder
 //   end:   SIGTERM or SIGINT: leave all groups within the grace period; a second signal: at once
 #pragma once
 
@@ -67,6 +68,7 @@ class Daemon final : public net::MasterSink, public DataPlaneSink {
   std::size_t kept() const override { return *kept_; }
   void SetCounters(control::DaemonHeartbeat counters) override;
   void Log(LogLine line) override;
+  void WriteDump(FlightDump dump) override;
   void OnDrained() override;
 
  private:
@@ -83,6 +85,8 @@ class Daemon final : public net::MasterSink, public DataPlaneSink {
   void ArmSignals();
   void ArmHangUp();
   void Reload();
+  void ArmDump();
+  void OpenFlight();
   void StartTls();
   Status StartHttp();
   void OnSignal();
@@ -108,6 +112,8 @@ class Daemon final : public net::MasterSink, public DataPlaneSink {
   std::optional<net::MasterLink> master_;
   asio::signal_set signals_;
   asio::signal_set hang_up_;  // where SIGHUP is not the terminal's end
+  asio::signal_set dump_;
+  std::optional<DumpFiles> dumps_;
   std::optional<shell::TlsKeeper> tls_;
   net::Timer timer_;  // the limit of the start, then of the end
   shell::Heart heart_;

@@ -167,6 +167,7 @@ void DataPlane::OnMasterMessage(const control::FromMaster& message) {
   if (message.has_join_accepted()) return OnJoinAccepted(message.join_accepted());
   if (message.has_join_refused()) return OnJoinRefused(message.join_refused());
   if (message.has_drain()) return message.drain().end() ? EndDrain() : BeginDrain();
+  if (message.has_trace()) return SendTrace(message.trace());
   const PeerId self = AddresseeOf(message);
   if (self == PeerId()) return;
   const auto found = peers_.find(self);
@@ -199,7 +200,8 @@ void DataPlane::OnJoinAccepted(const control::JoinAccepted& accepted) {
       .probe_bytes = options_.probe_bytes,
       .probes = probes_,
       .home = {.daemon = options_.identity.name, .address = bound_, .is_reachable = !options_.identity.address.empty()},
-      .board = board_};
+      .board = board_,
+      .flight = flight_deck_};
   peers_.emplace(self,
                  std::make_unique<PeerRuntime>(context_, lane_threads_, this, std::move(options), joining.session));
 }

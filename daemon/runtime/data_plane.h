@@ -27,12 +27,13 @@
 #include "daemon/net/lane_threads.h"
 #include "daemon/net/listener.h"
 #include "daemon/runtime/descriptors.h"
+#include "daemon/runtime/flight_deck.h"
 #include "daemon/runtime/in_process_dials.h"
 #include "daemon/runtime/peer_runtime.h"
 #include "daemon/runtime/status_json.h"
 #include "proto/clock.h"
-#include "proto/log_field.h"
 #include "proto/event_log.h"
+#include "proto/log_field.h"
 #include "proto/permits.h"
 #include "proto/stream/timer.h"
 #include "proto/tls/tls_security.h"
@@ -62,6 +63,8 @@ class DataPlaneSink {
   [[nodiscard]] virtual std::size_t kept() const = 0;
   virtual void SetCounters(control::DaemonHeartbeat counters) = 0;
   virtual void Log(LogLine line) = 0;
+  // Writes it to a file.
+  virtual void WriteDump(FlightDump dump) = 0;
   // After ShutDown: every peer has ended.
   virtual void OnDrained() = 0;
 };
@@ -101,6 +104,8 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
     bound_ = bound;
   }
   const DescriptorPlan& descriptors() const { return options_.descriptors; }
+  // Peers that join from now on are recorded in this memory.
+  void SetFlight(FlightMemory memory);
   // Status shows this advice.
   void SetAdvice(std::vector<std::string> advice) { options_.identity.advice = std::move(advice); }
 
@@ -117,6 +122,7 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
   void OnOffer(net::LinkOffer offer);
   void OnDialed(PeerId self, std::uint64_t serial, Result<net::DialedLinks> outcome);
   void ShutDown(TimePoint deadline);
+  void DumpFlight();
   // Ends everything at once; afterwards the loop runs dry.
   void Stop();
 
@@ -133,6 +139,7 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
   void OnJoin(const std::shared_ptr<local::TrainerSession>& session, const local::JoinOrder& order) override;
   void OnSessionOver(const std::shared_ptr<local::TrainerSession>& session) override;
   std::string StatusJson() override;
+  std::string FlightImage(const std::string& group, std::uint32_t last) override;
   std::uint64_t Instance() const override { return options_.instance; }
 
  private:
@@ -140,6 +147,7 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
     net::LinkOffer offer;
     TimePoint until;
   };
+  static constexpr std::size_t kEventsMax = 128;
   static constexpr std::size_t kHeldOffersMax = 1024;
   static constexpr std::size_t kHeldOffersOfOneMax = 256;  // of one daemon, if it is known
   // Returns whether no more is held of whoever dialled this one.
@@ -147,7 +155,6 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
 
   void ArmTick();
   void OnTick();
-  static constexpr std::size_t kEventsMax = 128;
   void TickAll();
   struct Joining {
     std::shared_ptr<local::TrainerSession> session;
@@ -168,6 +175,7 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
   void RejoinAsNew(PeerId peer);
   void OnJoinAccepted(const control::JoinAccepted& accepted);
   void OnJoinRefused(const control::JoinRefused& refused);
+  void SendTrace(const control::TraceRequest& request);
   void Withdraw(PeerId peer);
   // Ends waiting joins with this reason.
   void EndJoining(const std::string& why);
@@ -197,6 +205,7 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
   std::map<std::uint64_t, Joining> joining_;  // by request id
   std::uint64_t next_request_ = 1;
   std::vector<HeldOffer> held_offers_;
+  std::shared_ptr<FlightDeck> flight_deck_;
   EventLog events_{kEventsMax, Duration::max()};
   const std::shared_ptr<std::atomic<std::size_t>> retiring_ = std::make_shared<std::atomic<std::size_t>>(0);  // lanes
   net::Timer tick_;

@@ -37,10 +37,12 @@ PeerRuntime::PeerRuntime(asio::io_context& context, net::LaneThreads& lane_threa
              .takes_state = session_->takes_state(),
              .board = options_.board,
              .wake = [this] { WorkLater(); }}),
+      flight_(options_.flight, options_.self, options_.join.group(), clock_),
       pace_timer_(context),
       tail_timer_(context),
       alive_(std::make_shared<PeerRuntime*>(this)) {
   session_->Attach(this);
+  flight_.AddName(options_.join.name());
   if (abi::IsStateGroup(group())) sink_->flow().SetBackground(options_.self);
 }
 
@@ -70,6 +72,7 @@ void PeerRuntime::OnMasterMessage(const control::FromMaster& message) {
       peer_.OnView(message.view(), now);
       break;
     case control::FromMaster::kAbort:
+      flight_.OnAbort(Epoch(message.abort().epoch()));
       peer_.OnAbort(Epoch(message.abort().epoch()), now);
       break;
     case control::FromMaster::kRevokePrepared:
@@ -94,6 +97,7 @@ void PeerRuntime::OnMasterBack() {
 void PeerRuntime::Tick(TimePoint now) {
   if (ended_) return;
   peer_.Tick(now);
+  flight_.OnTick(peer_.wait(), peer_.counts().ops_stuck);
   Run();
   SamplePaths(now);
   LookAtRates(now);
@@ -194,6 +198,7 @@ void PeerRuntime::ReportDial(const links::DialTracker::Verdict& verdict) {
 Result<links::Inbound> PeerRuntime::OnLaneHeader(const links::LinkId& lane, const SegmentHeader& header) {
   auto inbound = peer_.OnHeader(lane, header);
   if (!inbound.ok()) return inbound;
+  flight_.OnHeader(lane, header, inbound.value());
   if (inbound.value().kind == links::Inbound::Kind::kScratch && RINGWAY_MUTANT(kDiscardScratch)) {
     inbound.value().kind = links::Inbound::Kind::kDiscard;
     return inbound;
@@ -203,7 +208,9 @@ Result<links::Inbound> PeerRuntime::OnLaneHeader(const links::LinkId& lane, cons
 }
 
 Status PeerRuntime::OnLanePayload(const links::LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash) {
+  const TimePoint begin = flight_.Begin();
   Status status = peer_.OnPayload(lane, payload, hash);
+  flight_.OnPayload(lane, begin);
   Run();
   return status;
 }
@@ -219,6 +226,7 @@ void PeerRuntime::OnLaneClosed(const links::LinkId& lane, const std::string& why
 
 Status PeerRuntime::OnControlMessage(PeerId from, const control::PeerMessage& message) {
   if (ended_) return Status::Ok();
+  flight_.OnMessage(from, message, false);
   Status status = peer_.OnPeerMessage(from, message, clock_.Now());
   Run();
   return status;
@@ -237,6 +245,7 @@ Status PeerRuntime::Submit(buffers::Submission submission) {
   if (ended_) return {Code::kLeft, "the session has left its group"};
   if (!why_shut_down_.empty())
     return {Code::kShuttingDown, "the daemon is stopping, or drained, and takes no new operations"};
+  flight_.OnSubmit(submission.spec, peer_.NextSequence(submission.channel()));
   Status status = peer_.Submit(std::move(submission), clock_.Now());
   Run();
   return status;
@@ -313,7 +322,9 @@ void PeerRuntime::WorkLater() {
     PeerRuntime* self = *alive;
     if (self == nullptr || self->ended_) return;
     self->work_posted_ = false;
+    const TimePoint begin = self->flight_.Begin();
     self->peer_.Work();
+    self->flight_.OnWork(begin);
     self->Run();
   });
 }
@@ -342,6 +353,7 @@ void PeerRuntime::CarryOutActions() {
 void PeerRuntime::CarryOut(agreement::ToPeer& action) {
   const auto found = pairs_.find(action.to);
   if (found == pairs_.end() || found->second.control() == nullptr) return;
+  flight_.OnMessage(action.to, action.message, true);
   const auto& link = found->second.control();
   link->Send(action.message);
   if (std::find(to_flush_.begin(), to_flush_.end(), link) == to_flush_.end()) to_flush_.push_back(link);
@@ -402,6 +414,7 @@ void PeerRuntime::CarryOut(agreement::Complete& action) {
   action.outcome.code = why.code();
   action.text = why.text();
   NameMembers();
+  flight_.OnComplete(action);
   session_->Complete(action);
 }
 
@@ -426,6 +439,7 @@ void PeerRuntime::NameMembers() {
   const agreement::View& view = peer_.view();
   if (view.epoch == named_) return;
   named_ = view.epoch;
+  flight_.OnView(view);
   session_->NameMembers(view.epoch, view.infos);
 }
 

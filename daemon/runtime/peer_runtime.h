@@ -32,6 +32,7 @@
 #include "daemon/net/listener.h"
 #include "daemon/runtime/live_rates.h"
 #include "daemon/runtime/op_times.h"
+#include "daemon/runtime/peer_flight.h"
 #include "daemon/runtime/pair_transport.h"
 #include "proto/clock.h"
 #include "proto/stream/timer.h"
@@ -62,6 +63,7 @@ struct RuntimeOptions {
   std::shared_ptr<flow::ProbeBook> probes = nullptr;
   agreement::Home home = {};
   std::shared_ptr<collective::HostBoard> board = nullptr;
+  std::shared_ptr<FlightDeck> flight = nullptr;  // null: nothing is recorded
 };
 
 // A connection that stands, whoever dialled it.
@@ -192,6 +194,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   daemon::OpTimes times_;
   DurationCounts durations_;  // of operations that succeeded
   LiveRates live_;
+  PeerFlight flight_;
   std::map<PeerId, PairTransport> pairs_;
   std::vector<std::shared_ptr<net::ControlLink>> to_flush_;
   links::DialTracker dials_;

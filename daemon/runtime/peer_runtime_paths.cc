@@ -94,6 +94,7 @@ std::size_t PeerRuntime::Give(net::Lane& lane) {
   const std::span<std::byte> scratch = peer_.NeedsScratch() ? lane.codec_scratch() : std::span<std::byte>();
   links::Outbound outbound;
   if (!peer_.NextSegment(lane.label().link, lane.send_payload_bytes_max(), scratch, outbound)) return 0;
+  flight_.OnSent(lane.label().link.other, outbound);
   run_again_ = true;
   const std::size_t bytes = outbound.payload.size() + kSegmentHeaderBytes;
   (void)lane.Send(std::move(outbound));

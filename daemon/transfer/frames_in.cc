@@ -21,6 +21,7 @@ Result<links::Inbound> FramesIn::Claim(const LinkId& lane, const SegmentHeader& 
   frames_[lane].emplace(Frame{.header = header, .attempt = attempt.number(), .claim = claim});
   links::Inbound inbound;
   inbound.kind = claim.direct != nullptr ? links::Inbound::Kind::kDirect : links::Inbound::Kind::kScratch;
+  inbound.adds = attempt.executor().arrivals()[claim.arrival].reduce;
   inbound.target = claim.direct;
   inbound.attempt = attempt.number();
   if (inbound.target != nullptr) inbound.keep = attempt.buffers;

@@ -28,6 +28,7 @@ class NoHost : public SessionSink {
   void OnJoin(const std::shared_ptr<TrainerSession>&, const JoinOrder&) override {}
   void OnSessionOver(const std::shared_ptr<TrainerSession>&) override {}
   std::string StatusJson() override { return "{}"; }
+  std::string FlightImage(const std::string&, std::uint32_t) override { return ""; }
   std::uint64_t Instance() const override { return 1; }
 };
 

@@ -49,6 +49,9 @@ class RecordingSessions : public SessionSink {
   void OnJoin(const std::shared_ptr<TrainerSession>&, const JoinOrder& order) override { joins.push_back(order); }
   void OnSessionOver(const std::shared_ptr<TrainerSession>&) override { ++over; }
   std::string StatusJson() override { return status; }
+  std::string FlightImage(const std::string& group, std::uint32_t last) override {
+    return group + " " + std::to_string(last);
+  }
   std::uint64_t Instance() const override { return 17; }
 
   Status may_join_any, may_join_group;

@@ -286,6 +286,23 @@ TEST_F(TrainerSessionTest, StatusClientGetsLongTextsInParts) {
   EXPECT_EQ(text, host_.status);
 }
 
+TEST_F(TrainerSessionTest, StatusClientGetsTheTraceOfAGroup) {
+  Send(HelloPacket());
+  (void)Receive<abi::HelloReply>(abi::PacketType::kHelloReply);
+  auto trace = MakePacket<abi::Trace>(abi::PacketType::kTrace);
+  SetText(trace.group, "job");
+  trace.last = 3;
+  Send(trace);
+  std::vector<char> buffer(abi::kPacketBytesMax);
+  ssize_t got = 0;
+  ASSERT_TRUE(RunUntil([&] { return (got = ::recv(client_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT)) > 0; }));
+  const auto begin = static_cast<std::ptrdiff_t>(sizeof(abi::StatusReply));
+  EXPECT_EQ(std::string(buffer.begin() + begin, buffer.begin() + got), "job 3");
+  std::memset(trace.group, 'x', sizeof trace.group);
+  Send(trace);
+  ExpectEnded(Code::kProtocol, "not NUL-terminated");
+}
+
 TEST_F(TrainerSessionTest, ForkedChildThatKeepsTheSocketDoesNotHideTheDeath) {
   session_->End(Code::kLeft, "");
   // SO_PEERCRED names the maker of a socketpair: let a child make it.
@@ -370,6 +387,7 @@ TEST_F(TrainerSessionTest, PacketOutOfPlaceEndsTheSession) {
        [&] { Send(MakePacket<abi::StateTaken>(abi::PacketType::kStateTaken)); }},
       {"question of a trainer", Code::kProtocol, true,
        [&] { Send(MakePacket<abi::Status>(abi::PacketType::kStatus)); }},
+      {"trace for a trainer", Code::kProtocol, true, [&] { Send(MakePacket<abi::Trace>(abi::PacketType::kTrace)); }},
   });
 }
 

@@ -35,6 +35,7 @@ class Host final : public RuntimeSink, public local::SessionSink {
   void OnJoin(const std::shared_ptr<local::TrainerSession>&, const local::JoinOrder&) override {}
   void OnSessionOver(const std::shared_ptr<local::TrainerSession>&) override {}
   std::string StatusJson() override { return "{}"; }
+  std::string FlightImage(const std::string&, std::uint32_t) override { return ""; }
   std::uint64_t Instance() const override { return 1; }
 
  private:

@@ -95,6 +95,7 @@ class Node final : public DataPlaneSink {
   std::size_t kept() const override { return listener_.kept(); }
   void SetCounters(control::DaemonHeartbeat counters) override;
   void Log(LogLine) override {}
+  void WriteDump(FlightDump) override {}
   void OnDrained() override {}
 
  private:

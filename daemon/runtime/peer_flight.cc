@@ -1,0 +1,174 @@
+#include "daemon/runtime/peer_flight.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace ringway::daemon {
+namespace {
+
+using flight::Kind;
+using flight::Record;
+
+std::uint32_t Us(Duration time) {
+  return static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>(time.count(), 0, std::numeric_limits<std::uint32_t>::max()));
+}
+
+TimePoint AtOf(const Record& record) { return TimePoint(Duration(record.at_us)); }
+
+void SetPosition(Record& record, const SegmentHeader& header) {
+  record.epoch = header.epoch.value;
+  record.channel = header.op.channel.value;
+  record.seq = header.op.seq;
+  record.step = header.step;
+  record.chunk = header.chunk;
+  record.bytes = header.payload_bytes;
+  record.segments = 1;
+  if (header.kind != SegmentKind::kMessage) return;
+  record.flags |= flight::kMessage;
+  record.tag = static_cast<std::uint32_t>(header.descriptor.layout);
+}
+
+// Ready, Done and others: what has epoch, channel and number of an operation.
+template <typename Message>
+void SetOperation(Record& record, const Message& message) {
+  record.epoch = message.epoch();
+  record.channel = message.channel();
+  record.seq = message.seq();
+}
+
+}  // namespace
+
+Record PeerFlight::Now(Kind kind) const {
+  Record record{};
+  record.kind = kind;
+  record.self = self_.value;
+  record.at_us = clock_.Now().time_since_epoch().count();
+  return record;
+}
+
+void PeerFlight::OnView(const agreement::View& view) {
+  if (!records()) return;
+  for (const control::PeerInfo& info : view.infos)
+    deck_->recorder().AddName(PeerId(info.peer_id()), group_, info.name());
+  Record record = Now(Kind::kView);
+  record.epoch = view.epoch.value;
+  record.segments = view.world_size();
+  Add(record);
+}
+
+void PeerFlight::OnSubmit(const abi::OpSpec& spec, std::uint64_t seq) {
+  if (!records() || IsMessage(spec.kind)) return;  // a message's number is its stream's
+  Record record = Now(Kind::kSubmitted);
+  record.channel = spec.channel;
+  record.seq = seq;
+  record.bytes = spec.count * SizeOf(spec.dtype);
+  record.detail = static_cast<std::uint16_t>(spec.kind);
+  Add(record);
+}
+
+void PeerFlight::OnHeader(const links::LinkId& lane, const SegmentHeader& header, const links::Inbound& inbound) {
+  if (!records()) return;
+  Incoming& incoming = incoming_[lane];
+  incoming.is_open = inbound.kind != links::Inbound::Kind::kDiscard;
+  if (!incoming.is_open) return;
+  incoming.part = Now(Kind::kIn);
+  incoming.part.other = lane.other.value;
+  incoming.part.flags = inbound.attempt == 0 ? flight::kHeld : inbound.adds ? flight::kSummed : flight::kCopied;
+  SetPosition(incoming.part, header);
+}
+
+void PeerFlight::OnPayload(const links::LinkId& lane, TimePoint begin) {
+  if (!records()) return;
+  const auto found = incoming_.find(lane);
+  if (found == incoming_.end() || !std::exchange(found->second.is_open, false)) return;
+  const TimePoint now = clock_.Now();
+  Record& part = found->second.part;
+  part.took_us = Us(now - AtOf(part));
+  part.work_us = Us(now - begin);
+  deck_->recorder().AddPart(part);
+}
+
+void PeerFlight::OnSent(PeerId to, const links::Outbound& outbound) {
+  if (!records()) return;
+  const Result<SegmentHeader> header = DecodeSegmentHeader(outbound.header);
+  if (!header.ok()) return;
+  Record record = Now(Kind::kOut);
+  record.other = to.value;
+  SetPosition(record, header.value());
+  deck_->recorder().AddPart(record);
+}
+
+void PeerFlight::OnWork(TimePoint begin) {
+  if (!records()) return;
+  Record record = Now(Kind::kWork);
+  record.work_us = record.took_us = Us(AtOf(record) - begin);
+  record.at_us = begin.time_since_epoch().count();
+  record.segments = 1;
+  deck_->recorder().AddPart(record);
+}
+
+void PeerFlight::OnMessage(PeerId other, const control::PeerMessage& message, bool is_sent) {
+  if (!records()) return;
+  Record record{};
+  if (message.has_ready()) {
+    record = Now(is_sent ? Kind::kReadyOut : Kind::kReadyIn);
+    SetOperation(record, message.ready());
+  } else if (message.has_done()) {
+    record = Now(is_sent ? Kind::kDoneOut : Kind::kDoneIn);
+    SetOperation(record, message.done());
+  } else if (message.has_inputs()) {
+    record = Now(Kind::kInputs);
+    SetOperation(record, message.inputs().op());
+  } else {
+    if (message.has_abort()) OnAbort(Epoch(message.abort().epoch()));
+    return;
+  }
+  record.other = other.value;
+  Add(record);
+}
+
+void PeerFlight::OnAbort(Epoch epoch) {
+  if (!records() || epoch <= aborted_) return;
+  aborted_ = epoch;
+  Record record = Now(Kind::kAbort);
+  record.epoch = epoch.value;
+  Add(record);
+  deck_->Dump(DumpCause::kAbort, AtOf(record));
+}
+
+void PeerFlight::OnComplete(const agreement::Complete& complete) {
+  if (!records()) return;
+  Record record = Now(Kind::kReported);
+  record.epoch = complete.outcome.epoch;
+  record.channel = complete.channel.value;
+  record.seq = complete.outcome.sequence;
+  record.bytes = complete.outcome.wire_bytes;
+  record.took_us = Us(AtOf(record) - complete.submitted);
+  record.detail = static_cast<std::uint16_t>(complete.outcome.code);
+  if (IsMessage(complete.collective)) record.flags = flight::kMessage;
+  Add(record);
+}
+
+void PeerFlight::OnTick(const agreement::Wait& wait, std::uint64_t ops_stuck) {
+  if (!records()) return;
+  if (std::exchange(stuck_, ops_stuck) < ops_stuck) {
+    const Record record = Now(Kind::kStuck);
+    Add(record);
+    deck_->Dump(DumpCause::kStuck, AtOf(record));
+  }
+  const std::string text = wait.text();
+  if (std::exchange(waited_, text) == text || wait.what.empty()) return;
+  Record record = Now(Kind::kWaits);
+  if (wait.op) record.channel = wait.op->channel.value;
+  if (wait.op) record.seq = wait.op->seq;
+  record.took_us = Us(wait.age);
+  for (const PeerId on : wait.on) {
+    record.other = on.value;
+    Add(record);
+  }
+  if (wait.on.empty()) Add(record);
+}
+
+}  // namespace ringway::daemon

@@ -1,0 +1,70 @@
+// Tells the flight recorder what a PeerRuntime sees pass: submissions, segments, messages, outcomes. Whoever has no
+// recorder pays a branch for each.
+//
+// Threads: the runtime's. Allocates for a lane's first segment only.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "daemon/agreement/peer_values.h"
+#include "daemon/agreement/view.h"
+#include "daemon/runtime/flight_deck.h"
+#include "proto/control.pb.h"
+#include "proto/ids.h"
+#include "proto/segment_header.h"
+#include "proto/stream/timer.h"
+
+namespace ringway::daemon {
+
+class PeerFlight {
+ public:
+  // `deck`: null: nothing is recorded. The clock outlives it.
+  PeerFlight(std::shared_ptr<FlightDeck> deck, PeerId self, std::string group, const net::Clock& clock)
+      : deck_(std::move(deck)), self_(self), group_(std::move(group)), clock_(clock) {}
+
+  bool records() const { return deck_ != nullptr; }
+  // For what takes a while; the epoch of the clock where nothing is recorded.
+  TimePoint Begin() const { return records() ? clock_.Now() : TimePoint(); }
+
+  void AddName(const std::string& name) {
+    if (records()) deck_->recorder().AddName(self_, group_, name);
+  }
+  void OnView(const agreement::View& view);
+  // `seq`: what it got.
+  void OnSubmit(const abi::OpSpec& spec, std::uint64_t seq);
+  void OnHeader(const links::LinkId& lane, const SegmentHeader& header, const links::Inbound& inbound);
+  // The payload of the lane's last header; it was taken between `begin` and now.
+  void OnPayload(const links::LinkId& lane, TimePoint begin);
+  void OnSent(PeerId to, const links::Outbound& outbound);
+  // Sums and copies between `begin` and now.
+  void OnWork(TimePoint begin);
+  void OnMessage(PeerId other, const control::PeerMessage& message, bool is_sent);
+  // The view `epoch` is over.
+  void OnAbort(Epoch epoch);
+  void OnComplete(const agreement::Complete& complete);
+  void OnTick(const agreement::Wait& wait, std::uint64_t ops_stuck);
+
+ private:
+  struct Incoming {
+    flight::Record part{};
+    bool is_open = false;
+  };
+
+  flight::Record Now(flight::Kind kind) const;
+  void Add(const flight::Record& record) { deck_->recorder().Add(record); }
+
+  std::shared_ptr<FlightDeck> deck_;
+  PeerId self_;
+  std::string group_;
+  const net::Clock& clock_;
+  std::map<links::LinkId, Incoming> incoming_;
+  Epoch aborted_;
+  std::string waited_;  // what the last kWaits said
+  std::uint64_t stuck_ = 0;
+};
+
+}  // namespace ringway::daemon

@@ -1,0 +1,116 @@
+#include "daemon/runtime/flight_deck.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "proto/flight/reader.h"
+
+namespace ringway::daemon {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FlightDeckTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char folder[] = "/tmp/ringway-test-XXXXXX";
+    folder_ = ::mkdtemp(folder);
+    path_ = folder_ / "flight";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  static std::string BytesAt(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  static Result<flight::Log> LogAt(const fs::path& path) {
+    const std::string image = BytesAt(path);
+    return flight::Read(std::as_bytes(std::span(image)));
+  }
+  static flight::Record Submitted(std::uint64_t seq) {
+    flight::Record record{};
+    record.kind = flight::Kind::kSubmitted;
+    record.self = 1;
+    record.seq = seq;
+    return record;
+  }
+
+  fs::path folder_;
+  std::string path_;
+  std::vector<FlightDump> dumps_;
+};
+
+TEST_F(FlightDeckTest, TheFileHasTheRecordsWhileTheDaemonRuns) {
+  auto memory = FlightMemory::Open(path_);
+  ASSERT_TRUE(memory.ok()) << memory.status().text();
+  FlightDeck deck(std::move(memory).value(), {.daemon = "d"}, [](FlightDump) {});
+  deck.recorder().Add(Submitted(4));
+  const auto log = LogAt(path_);
+  ASSERT_TRUE(log.ok()) << log.status().text();
+  ASSERT_EQ(log.value().records.size(), 1U);
+  EXPECT_EQ(log.value().records[0].seq, 4U);
+  struct stat info {};
+  ASSERT_EQ(::stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600U);
+}
+
+TEST_F(FlightDeckTest, TheNextDaemonKeepsTheFileOfTheOneBefore) {
+  for (const std::uint64_t seq : {1, 2, 3}) {
+    auto memory = FlightMemory::Open(path_);
+    ASSERT_TRUE(memory.ok()) << memory.status().text();
+    FlightDeck deck(std::move(memory).value(), {.daemon = "d"}, [](FlightDump) {});
+    deck.recorder().Add(Submitted(seq));
+  }
+  EXPECT_EQ(LogAt(path_).value().records.at(0).seq, 3U);
+  EXPECT_EQ(LogAt(path_ + ".old").value().records.at(0).seq, 2U);
+}
+
+TEST_F(FlightDeckTest, AFileOfAnotherKindIsLeftAlone) {
+  std::ofstream(path_) << "something of somebody";
+  EXPECT_EQ(FlightMemory::Open(path_).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(BytesAt(path_), "something of somebody");
+  const std::string link = folder_ / "link";
+  fs::create_symlink(path_, link);
+  EXPECT_EQ(FlightMemory::Open(link).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(FlightMemory::Open(folder_).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(FlightMemory::Open(folder_ / "absent" / "flight").status().code(), Code::kIo);
+}
+
+TEST_F(FlightDeckTest, EachCauseDumpsOnceInAWhile) {
+  auto memory = FlightMemory::Open("");
+  ASSERT_TRUE(memory.ok()) << memory.status().text();
+  FlightDeck deck(std::move(memory).value(), {.daemon = "d"},
+                  [&](FlightDump dump) { dumps_.push_back(std::move(dump)); });
+  deck.recorder().Add(Submitted(1));
+  TimePoint now{std::chrono::seconds(1)};
+  deck.Dump(DumpCause::kAbort, now);
+  deck.Dump(DumpCause::kAbort, now + FlightDeck::kPause - Duration(1));
+  EXPECT_EQ(dumps_.size(), 1U);
+  deck.Dump(DumpCause::kStuck, now);
+  deck.Dump(DumpCause::kAbort, now + FlightDeck::kPause);
+  ASSERT_EQ(dumps_.size(), 3U);
+  const auto log = flight::Read(std::as_bytes(std::span(dumps_[2].image)));
+  ASSERT_TRUE(log.ok());
+  EXPECT_EQ(log.value().records.size(), 1U);
+}
+
+TEST_F(FlightDeckTest, DumpsGoIntoABoundedNumberOfFiles) {
+  DumpFiles files(path_);
+  for (unsigned i = 0; i < DumpFiles::kCount + 2; ++i) {
+    const auto path = files.Write({.cause = DumpCause::kAbort, .image = std::to_string(i)});
+    ASSERT_TRUE(path.ok()) << path.status().text();
+    EXPECT_EQ(BytesAt(path.value()), std::to_string(i));
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), static_cast<std::ptrdiff_t>(DumpFiles::kCount));
+  EXPECT_EQ(DumpFiles("").Write({}).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(DumpFiles(folder_ / "absent" / "flight").Write({}).status().code(), Code::kIo);
+}
+
+}  // namespace
+}  // namespace ringway::daemon
