@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "proto/check.h"
 #include "proto/fixed_text.h"
 
 namespace ringway::flight {
@@ -76,10 +75,10 @@ bool IsOfOperation(Kind kind) { return kind != Kind::kView && kind != Kind::kAbo
 }  // namespace
 
 Recorder::Recorder(std::span<std::byte> memory, const Origin& origin)
-    : header_(*reinterpret_cast<Header*>(memory.data())),
+    : memory_(memory.first(kBytes)),
+      header_(*reinterpret_cast<Header*>(memory.data())),
       names_(reinterpret_cast<Name*>(memory.data() + ImageBytes(0, 0)), kNames),
       records_(reinterpret_cast<Record*>(memory.data() + ImageBytes(kNames, 0)), kRecords) {
-  RINGWAY_CHECK(memory.size() >= kBytes);
   header_.version = kVersion;
   header_.record_bytes = sizeof(Record);
   header_.names_max = kNames;

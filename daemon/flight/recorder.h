@@ -24,8 +24,8 @@ namespace ringway::flight {
 // Who records.
 struct Origin {
   std::string daemon;
-  std::string site;
-  std::string utc;  // now
+  std::string site = {};
+  std::string utc = {};  // now
   std::uint64_t instance = 0;
   std::uint32_t pid = 0;
   TimePoint now{};
@@ -43,7 +43,8 @@ class Recorder {
   static constexpr std::uint32_t kNames = 256;
   static constexpr std::uint32_t kRecords = 32 * 1024;
   static constexpr std::size_t kBytes = ImageBytes(kNames, kRecords);
-  static constexpr std::uint64_t kTraceBytesMax = 2 << 20;  // of an image that is sent
+  // Of an image that is sent: heartbeats to the master wait behind it.
+  static constexpr std::uint64_t kTraceBytesMax = 1 << 20;
 
   // REQUIRES: kBytes zeros, aligned as a Record.
   Recorder(std::span<std::byte> memory, const Origin& origin);
@@ -57,7 +58,10 @@ class Recorder {
   // One segment of a chunk, or slice of work: took_us and work_us are its own. Summed up with those before it.
   void AddPart(const Record& part);
 
+  // What passes, the oldest first.
   std::string Image(const Filter& filter) const;
+  // The memory as it is, which is an image, too: one copy, where time matters.
+  std::string Copy() const { return {reinterpret_cast<const char*>(memory_.data()), memory_.size()}; }
 
  private:
   static constexpr std::size_t kOpenMax = 1024;  // chunks that are summed up at a time
@@ -66,6 +70,7 @@ class Recorder {
   const Record& Place(std::uint64_t number) const { return records_[number % records_.size()]; }
   std::uint64_t OldestNumber() const;
 
+  std::span<const std::byte> memory_;
   Header& header_;
   std::span<Name> names_;
   std::span<Record> records_;

@@ -130,7 +130,7 @@ void PeerFlight::OnMessage(PeerId other, const control::PeerMessage& message, bo
 }
 
 void PeerFlight::OnAbort(Epoch epoch) {
-  if (!records() || epoch <= aborted_) return;
+  if (!records() || epoch == aborted_) return;  // it comes from all members, and goes to them
   aborted_ = epoch;
   Record record = Now(Kind::kAbort);
   record.epoch = epoch.value;
