@@ -10,6 +10,7 @@
 #include "client/ctl/drain.h"
 #include "client/ctl/render.h"
 #include "client/ctl/render_plan.h"
+#include "client/ctl/trace/trace.h"
 #include "client/ctl/watch/events.h"
 #include "client/ctl/watch/source.h"
 #include "client/ctl/watch/top.h"
@@ -39,6 +40,7 @@ struct Options {
   DoctorOrder doctor;
   EventsOrder events;
   TopOrder top;
+  TraceOrder trace;
   shell::TlsOptions tls;
   std::string group;
   std::string bytes;
@@ -54,6 +56,7 @@ void AddCommands(CLI::App& app, Options* options) {
   CLI::App* why = app.add_subcommand("why", "who or what holds a group up now, with what to do");
   why->add_option("GROUP", options->group, "the group")->required();
   AddTop(app, &options->top);
+  AddTrace(app, &options->trace);
   CLI::App* plan = app.add_subcommand(
       "plan", "explains a group's plan for one size: times of the algorithms, ring, bottleneck; asks the master");
   plan->add_option("--group", options->group, "group to explain")->required();
@@ -154,6 +157,12 @@ Result<std::string> RunWhy(const Options& options) {
   return RenderWhy(status.value(), options.group, options.as_json);
 }
 
+Result<std::string> RunTrace(const Options& options) {
+  if (!options.trace.file.empty()) return TraceOfFile(options.trace);
+  const Result<StatusSource> source = SourceOf(options);
+  return source.ok() ? TraceFrom(source.value().where(), options.trace, options.timeout()) : source.status();
+}
+
 Result<std::string> RunPlan(const Options& options) {
   const Result<shell::MasterAddress> master = MasterOf(options, kOnlyTheMaster);
   if (!master.ok()) return master.status();
@@ -192,7 +201,8 @@ Status RunLive(const Options& options) {
 
 int Run(int argc, char** argv) {
   CLI::App app(
-      "Shows the state of a Ringway master or daemon, what happened, who or what holds a group up, explains its plan, "
+      "Shows the state of a Ringway master or daemon, what happened, who or what holds a group up, traces operations, "
+      "explains a plan, "
       "evicts a peer, drains a daemon, makes certificates, finds what is wrong on this host.",
       kProgram);
   const Options options = ParseOptions(app, argc, argv);
@@ -205,6 +215,7 @@ int Run(int argc, char** argv) {
                                    : options.is("drain") ? RunDrain(options)
                                    : options.is("evict") ? RunEvict(options)
                                    : options.is("plan")  ? RunPlan(options)
+                                   : options.is("trace") ? RunTrace(options)
                                    : options.is("why")   ? RunWhy(options)
                                                          : RunStatus(options);
   if (!text.ok()) shell::Die(kProgram, text.status().text());

@@ -80,6 +80,8 @@ Status MasterLink::OnFrame(std::span<const std::byte> frame) {
   if (!up_) return OnFirst(message);
   switch (message.kind_case()) {
     case control::FromMaster::kHeartbeat:
+      echo_ = message.heartbeat().clock();
+      clock_at_ = heard_;
       return Status::Ok();
     case control::FromMaster::kRefusal:
       return {FailureFromWire(message.refusal().code()), message.refusal().text()};
@@ -109,6 +111,7 @@ Status MasterLink::OnFirst(const control::FromMaster& message) {
   heartbeat_ = std::chrono::milliseconds(std::clamp(reply.heartbeat_ms(), kHeartbeatMsMin, kHeartbeatMsMax));
   detect_ = std::max<Duration>(std::chrono::milliseconds(reply.detect_ms()), 2 * heartbeat_);
   up_ = true;
+  echo_ = {};  // of another process's clock
   pause_ = options_.pause_min;
   next_heartbeat_ = heard_ + heartbeat_;
   ArmHeartbeat();
@@ -144,6 +147,10 @@ void MasterLink::OnHeartbeat() {
   }
   control::ToMaster message;
   *message.mutable_heartbeat() = counters_;
+  control::ClockSample& clock = *message.mutable_heartbeat()->mutable_clock();
+  clock.set_sent_us(now.time_since_epoch().count());
+  clock.set_echo_us(echo_.sent_us());
+  clock.set_held_us((now - clock_at_).count());
   next_heartbeat_ = now + heartbeat_;
   ArmHeartbeat();
   Send(message);

@@ -87,6 +87,8 @@ class MasterLink : public FrameSink {
   Duration heartbeat_{};
   Duration detect_{};
   TimePoint heard_{};
+  control::ClockSample echo_;  // the master's newest, at clock_at_
+  TimePoint clock_at_{};
   TimePoint next_heartbeat_{};
   std::uint32_t term_ = 0;  // of the master followed last
   std::uint64_t instance_ = 0;

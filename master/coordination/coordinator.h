@@ -88,7 +88,7 @@ class Coordinator final : public GroupSink {
 
   // kInvalidArgument if there is no such group or peer.
   Status Evict(const control::EvictRequest& request, TimePoint now);
-  // kInvalidArgument if there is no such daemon, kDaemonUnreachable if it has no connection.
+  // Errors: ConnectionOf's.
   Status Drain(const control::DrainRequest& request);
 
   std::vector<Action> TakeActions() { return std::exchange(actions_, {}); }
@@ -106,6 +106,8 @@ class Coordinator final : public GroupSink {
   // Status reads these.
   const CoordinatorOptions& options() const { return options_; }
   const std::map<DaemonId, Daemon>& daemons() const { return daemons_; }
+  // The connected daemon of this name. kInvalidArgument if there is none, kDaemonUnreachable if it has no connection.
+  Result<Connection> ConnectionOf(const std::string& daemon) const;
   // Null before its hello and after its end.
   const Daemon* DaemonAt(Connection connection) const;
   // Empty for an unknown or dropped peer.

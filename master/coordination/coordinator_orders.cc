@@ -29,24 +29,28 @@ Status Coordinator::Evict(const control::EvictRequest& request, TimePoint now) {
           "group " + request.group() + " has no peer " + request.peer() + ": see ringwayctl status"};
 }
 
-Status Coordinator::Drain(const control::DrainRequest& request) {
+Result<Coordinator::Connection> Coordinator::ConnectionOf(const std::string& daemon) const {
   // Its predecessor may be remembered by the same name.
   auto found = daemons_.end();
   for (auto each = daemons_.begin(); each != daemons_.end(); ++each) {
-    if (each->second.name == request.daemon() && (found == daemons_.end() || each->second.connection)) found = each;
+    if (each->second.name == daemon && (found == daemons_.end() || each->second.connection)) found = each;
   }
-  if (found == daemons_.end()) {
-    return {Code::kInvalidArgument, "no daemon is named " + request.daemon() + ": see ringwayctl status"};
-  }
-  if (!found->second.connection) {
-    return {Code::kDaemonUnreachable, "daemon " + request.daemon() + " has no connection to the master"};
-  }
+  if (found == daemons_.end())
+    return Status(Code::kInvalidArgument, "no daemon is named " + daemon + ": see ringwayctl status");
+  if (!found->second.connection)
+    return Status(Code::kDaemonUnreachable, "daemon " + daemon + " has no connection to the master");
+  return *found->second.connection;
+}
+
+Status Coordinator::Drain(const control::DrainRequest& request) {
+  const Result<Connection> daemon = ConnectionOf(request.daemon());
+  if (!daemon.ok()) return daemon.status();
   control::FromMaster message;
   message.mutable_drain()->set_end(request.end());
   Note({.kind = "order",
         .who = request.daemon(),
         .text = request.end() ? "an operator takes it into service again" : "an operator takes it out of service"});
-  SendTo(*found->second.connection, std::move(message));
+  SendTo(daemon.value(), std::move(message));
   return Status::Ok();
 }
 

@@ -107,6 +107,7 @@ void Server::OnTick() {
   coordinator_.Tick(Now());
   CheckJournal();
   Drain();
+  for (const TraceRelay::Message& overdue : traces_.Tick(MonotonicNow())) Pass(overdue);
   if (const auto left_out = log_budget_.TakeSummary(MonotonicNow())) {
     ++stranger_lines_;
     Log(Level::kInfo, "strangers", {{"lines_left_out", *left_out}});
@@ -117,10 +118,15 @@ void Server::OnTick() {
 void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
   if (message.has_status() || message.has_plan()) return OnQuery(id, message);
   if (message.has_evict() || message.has_drain()) return OnOrder(id, message);
+  if (message.has_trace()) return OnTrace(id, message.trace());
+  if (message.has_trace_part()) return OnTracePart(id, message.trace_part());
   if (message.has_hello()) {
     if (const Status status = CheckHello(id, message.hello()); !status.ok()) return RefuseHello(id, status);
   }
-  if (sessions_.at(id)->kind() == Kind::kDaemon) LogFromDaemon(id, message, coordinator_);
+  if (sessions_.at(id)->kind() == Kind::kDaemon) {
+    LogFromDaemon(id, message, coordinator_);
+    if (message.has_heartbeat()) traces_.OnHeartbeat(id, message.heartbeat(), MonotonicNow());
+  }
   coordinator_.OnMessage(id, message, Now());
   Drain();
 }
@@ -215,9 +221,33 @@ void Server::Serve(const QueryDesk::Answer& answer) {
     const auto found = sessions_.find(id);
     if (found == sessions_.end()) continue;  // has made room for one before it
     const std::shared_ptr<Session> session = found->second;
-    if (Waits(session->kind())) Become(id, Kind::kServedClient);
-    session->Answer(answer.frame);
+    Answer(*session, id, answer.frame);
   }
+}
+
+void Server::Answer(Session& session, std::uint64_t id, std::shared_ptr<const std::string> frame) {
+  if (Waits(session.kind())) Become(id, Kind::kServedClient);
+  session.Answer(std::move(frame));
+}
+
+void Server::OnTrace(std::uint64_t id, const control::TraceRequest& request) {
+  if (sessions_.at(id)->kind() == Kind::kStranger) Become(id, Kind::kAsksStatus);
+  Pass(traces_.Ask(id, request, coordinator_.ConnectionOf(request.daemon()), MonotonicNow()));
+}
+
+void Server::OnTracePart(std::uint64_t id, const control::TracePart& part) {
+  if (sessions_.at(id)->kind() != Kind::kDaemon) return sessions_.at(id)->Close("a trace of what is no daemon");
+  if (const auto answer = traces_.OnPart(id, part, MonotonicNow())) Pass(*answer);
+}
+
+void Server::Pass(const TraceRelay::Message& message) {
+  const auto found = sessions_.find(message.to);
+  if (found == sessions_.end()) return;
+  const std::shared_ptr<Session> session = found->second;
+  if (!message.message.has_trace_reply()) return session->Send(message.message);
+  auto frame = std::make_shared<std::string>();
+  AppendFrame(message.message, *frame);
+  Answer(*session, message.to, std::move(frame));
 }
 
 // ---------------------------------------------------------------------------------------------- daemons
@@ -283,6 +313,7 @@ void Server::OnClosed(std::uint64_t id, Contact how, const std::string& why) {
   }
   sessions_.erase(found);
   desk_.Forget(id);
+  for (const TraceRelay::Message& failed : traces_.OnClosed(id)) Pass(failed);
   coordinator_.OnDisconnect(id, how, Now());
   // The caller may be inside Drain: resulting messages are sent in the next turn of the event loop.
   asio::post(io_, [this] { Drain(); });
@@ -336,7 +367,7 @@ std::string Server::JournalPath() const {
 void Server::Drain() {
   WriteJournal();
   for (const FormerPeer& former : coordinator_.TakeDropped()) LogDropped(former);
-  for (const Coordinator::Action& action : coordinator_.TakeActions()) {
+  for (Coordinator::Action& action : coordinator_.TakeActions()) {
     const auto found = sessions_.find(action.connection);
     if (found == sessions_.end()) continue;
     const std::shared_ptr<Session> session = found->second;
@@ -347,6 +378,7 @@ void Server::Drain() {
       if (action.message->has_refusal()) {
         LogStranger("connection_refused", About(*session, action.message->refusal().text()));
       }
+      if (action.message->has_heartbeat()) TraceRelay::Stamp(*action.message->mutable_heartbeat(), MonotonicNow());
       LogToDaemon(action, coordinator_);
       session->Send(*action.message);
     }

@@ -14,6 +14,7 @@
 //                                            would otherwise have each of its answers made for nobody
 //   out of descriptors                       as one more; else connections wait in the backlog
 //   a connection                             one request at a time, small frames (master/shell/server_session.h)
+//   traces of daemons                        TraceRelay
 //   answers                                  made in slices of kQuerySlice, at most a fifth of the time in all
 //   lines in the log                         LogBudget
 //
@@ -37,6 +38,7 @@
 #include "master/coordination/coordinator.h"
 #include "master/shell/journal.h"
 #include "master/shell/query_desk.h"
+#include "master/shell/trace_relay.h"
 #include "proto/bounded_connection_set.h"
 #include "proto/log_budget.h"
 #include "proto/log_field.h"
@@ -91,6 +93,9 @@ class Server {
   void OnTick();
   void OnFrame(std::uint64_t id, const control::ToMaster& message);
   void OnQuery(std::uint64_t id, const control::ToMaster& message);
+  void OnTrace(std::uint64_t id, const control::TraceRequest& request);
+  void OnTracePart(std::uint64_t id, const control::TracePart& part);
+  void Pass(const TraceRelay::Message& message);
   void OnDaemon(std::uint64_t id);
   // Returns Ok if the other end may speak as this daemon; always where no certificates are required.
   Status CheckHello(std::uint64_t id, const control::DaemonHello& hello) const;
@@ -101,6 +106,8 @@ class Server {
   void ScheduleQueries();
   void RunQueries();
   void Serve(const QueryDesk::Answer& answer);
+  // Its request is answered.
+  void Answer(Session& session, std::uint64_t id, std::shared_ptr<const std::string> frame);
   // Returns whether a client of this kind waits for its first answer.
   static bool Waits(Kind kind) { return kind == Kind::kAsksStatus || kind == Kind::kAsksPlan; }
   BoundedConnectionSet* ConnectionsOf(Kind kind);
@@ -136,6 +143,7 @@ class Server {
   std::map<std::uint64_t, std::function<void(std::string)>> own_questions_;
   BoundedConnectionSet strangers_, ask_status_, ask_plan_, served_clients_;
   QueryDesk desk_;
+  TraceRelay traces_;
   net::Timer queries_;
   bool queries_scheduled_ = false;
   TimePoint queries_next_{};  // when the next slice may begin

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "proto/control.pb.h"
+#include "proto/fixed_text.h"
 #include "proto/frame_codec.h"
 #include "proto/local_abi.h"
 #include "proto/stream/connector.h"
@@ -235,7 +236,26 @@ Result<std::string> QueryPlan(const MasterAddress& master, const control::PlanRe
   return StatusOf(plan);
 }
 
-Result<std::string> QueryDaemon(const std::string& socket_path, std::chrono::milliseconds timeout) {
+Result<control::TraceReply> QueryTrace(const MasterAddress& master, const control::TraceRequest& request,
+                                       std::chrono::milliseconds timeout) {
+  control::ToMaster message;
+  *message.mutable_trace() = request;
+  Result<control::FromMaster> reply = AskUntilAnswered(master, message, timeout);
+  if (!reply.ok()) return reply.status();
+  if (!reply.value().has_trace_reply()) {
+    return Status(Code::kProtocol,
+                  NameOfMaster(master.endpoint) + " answered with something else than a trace: is it older?");
+  }
+  const control::TraceReply& trace = reply.value().trace_reply();
+  if (trace.code() != 0) return StatusOf(trace);
+  return trace;
+}
+
+namespace {
+
+// Sends a status client's packet, returns the answer's text.
+Result<std::string> AskDaemon(const std::string& socket_path, std::span<const std::byte> question,
+                              std::chrono::milliseconds timeout) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (socket_path.size() >= sizeof address.sun_path) {
@@ -258,9 +278,8 @@ Result<std::string> QueryDaemon(const std::string& socket_path, std::chrono::mil
   hello.header = {abi::kMagic, abi::PacketType::kHello};
   hello.version_min = hello.version_max = abi::kVersion;
   hello.pid = static_cast<std::uint32_t>(::getpid());
-  const abi::Status status{{abi::kMagic, abi::PacketType::kStatus}};
   if (::send(fd.get(), &hello, sizeof hello, MSG_NOSIGNAL) < 0 ||
-      ::send(fd.get(), &status, sizeof status, MSG_NOSIGNAL) < 0) {
+      ::send(fd.get(), question.data(), question.size(), MSG_NOSIGNAL) < 0) {
     return ReadFailure(who, -1);
   }
   std::string text;
@@ -288,9 +307,27 @@ Result<std::string> QueryDaemon(const std::string& socket_path, std::chrono::mil
       ended.text[abi::kTextBytes - 1] = '\0';
       return Status(FailureFromWire(static_cast<std::uint32_t>(ended.code), Code::kProtocol), who + ": " + ended.text);
     } else {
-      return Status(Code::kProtocol, who + " answered with something else than a status");
+      return Status(Code::kProtocol, who + " answered with something else than what it was asked for");
     }
   }
+}
+
+}  // namespace
+
+Result<std::string> QueryDaemon(const std::string& socket_path, std::chrono::milliseconds timeout) {
+  const abi::Status status{{abi::kMagic, abi::PacketType::kStatus}};
+  return AskDaemon(socket_path, std::as_bytes(std::span(&status, 1)), timeout);
+}
+
+Result<std::string> QueryTraceOfDaemon(const std::string& socket_path, const control::TraceRequest& request,
+                                       std::chrono::milliseconds timeout) {
+  abi::Trace trace{};
+  trace.header = {abi::kMagic, abi::PacketType::kTrace};
+  if (request.group().size() >= abi::kGroupNameBytes)
+    return Status(Code::kInvalidArgument, "the group's name is longer than a group has one");
+  SetText(trace.group, request.group());
+  trace.last = request.last();
+  return AskDaemon(socket_path, std::as_bytes(std::span(&trace, 1)), timeout);
 }
 
 }  // namespace ringway::shell

@@ -1,5 +1,5 @@
-// Asks a master or a daemon for its status, a master for a group's plan, and gives orders to a master. Blocking, with a
-// deadline.
+// Asks a master or a daemon for its status or a trace, a master for a group's plan, and gives orders to a master.
+// Blocking, with a deadline.
 #pragma once
 
 #include <chrono>
@@ -30,5 +30,12 @@ Result<std::string> QueryPlan(const MasterAddress& master, const control::PlanRe
 // Sends an operator's order, an EvictRequest or a DrainRequest.
 Status GiveOrder(const MasterAddress& master, const control::ToMaster& order, std::chrono::milliseconds timeout);
 Result<std::string> QueryDaemon(const std::string& socket_path, std::chrono::milliseconds timeout);
+
+// What the flight recorder of a daemon holds (proto/flight/layout.h); of `request` a daemon takes group and last.
+// Errors: likewise, and the master's for a daemon that it cannot ask.
+Result<control::TraceReply> QueryTrace(const MasterAddress& master, const control::TraceRequest& request,
+                                       std::chrono::milliseconds timeout);
+Result<std::string> QueryTraceOfDaemon(const std::string& socket_path, const control::TraceRequest& request,
+                                       std::chrono::milliseconds timeout);
 
 }  // namespace ringway::shell

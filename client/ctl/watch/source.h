@@ -17,6 +17,7 @@ class StatusSource {
   StatusSource(std::variant<shell::MasterAddress, std::string> where, std::chrono::milliseconds timeout)
       : where_(std::move(where)), timeout_(timeout) {}
 
+  const std::variant<shell::MasterAddress, std::string>& where() const { return where_; }
   // A daemon has one status, whatever the request says.
   Result<std::string> Ask(const control::StatusRequest& request) const {
     const auto* socket = std::get_if<std::string>(&where_);

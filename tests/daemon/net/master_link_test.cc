@@ -74,6 +74,19 @@ TEST_F(MasterLinkTest, HeartbeatsCarryTheCounters) {
   EXPECT_EQ(beat.heartbeat().counters(0).counts(0), 5U);
 }
 
+TEST_F(MasterLinkTest, HeartbeatsCarryTheClocks) {
+  const UniqueFd master = Up(10, 10'000);
+  EXPECT_EQ(NextFrame<control::ToMaster>(master.get()).heartbeat().clock().echo_us(), 0) << "it has heard of none";
+  control::FromMaster beat;
+  beat.mutable_heartbeat()->mutable_clock()->set_sent_us(77);
+  WriteAll(master.get(), FrameOf(beat));
+  control::ClockSample clock;
+  while (clock.echo_us() == 0) clock = NextFrame<control::ToMaster>(master.get()).heartbeat().clock();
+  EXPECT_EQ(clock.echo_us(), 77);
+  EXPECT_GE(clock.held_us(), 0);
+  EXPECT_GT(clock.sent_us(), clock.held_us());
+}
+
 TEST_F(MasterLinkTest, MessagesPassAndHeartbeatsStay) {
   const UniqueFd master = Up(1000, 10'000);
   control::FromMaster beat;

@@ -113,6 +113,64 @@ TEST_F(ServerTest, HelloIsAnsweredAndStatusListsTheDaemon) {
   EXPECT_NE(reply->status().json().find("\"name\":\"d\""), std::string::npos) << reply->status().json();
 }
 
+// The daemon and the client are one connection here: a daemon may ask, too.
+TEST_F(ServerTest, TraceIsPassedToTheDaemonAndItsAnswerBackWithTheClock) {
+  Start();
+  const auto send = [&](const control::ToMaster& message) {
+    std::string out;
+    AppendFrame(message, out);
+    Write(out);
+  };
+  send(HelloMessage(kProtocolVersionMax));
+  EXPECT_TRUE(Receive()->has_hello_reply());
+  control::ToMaster beat;
+  beat.mutable_heartbeat()->mutable_clock()->set_sent_us(1);
+  send(beat);
+  const auto first = Receive();
+  ASSERT_TRUE(first && first->has_heartbeat());
+  ASSERT_GT(first->heartbeat().clock().sent_us(), 0);
+  beat.mutable_heartbeat()->mutable_clock()->set_echo_us(first->heartbeat().clock().sent_us());
+  send(beat);
+  EXPECT_TRUE(Receive()->has_heartbeat());
+  tcp::socket asking(io_);
+  asking.connect(address_);
+  std::swap(asking, client_);
+  control::ToMaster ask;
+  ask.mutable_trace()->set_daemon("d");
+  ask.mutable_trace()->set_group("g");
+  send(ask);
+  std::swap(asking, client_);
+  const auto passed = Receive();
+  ASSERT_TRUE(passed && passed->has_trace());
+  EXPECT_EQ(passed->trace().group(), "g");
+  control::ToMaster part;
+  part.mutable_trace_part()->set_number(passed->trace().number());
+  part.mutable_trace_part()->set_image("image");
+  send(part);
+  std::swap(asking, client_);
+  const auto reply = Receive();
+  ASSERT_TRUE(reply && reply->has_trace_reply());
+  EXPECT_EQ(reply->trace_reply().image(), "image");
+  EXPECT_TRUE(reply->trace_reply().has_clock());
+  EXPECT_LT(reply->trace_reply().ahead_us(), 0) << "it is as old as the machine";
+  control::ToMaster other;
+  other.mutable_trace()->set_daemon("nobody");
+  send(other);
+  const auto refused = Receive();
+  ASSERT_TRUE(refused && refused->has_trace_reply());
+  EXPECT_EQ(CodeFromWire(refused->trace_reply().code()), Code::kInvalidArgument);
+}
+
+TEST_F(ServerTest, TracePartOfAStrangerClosesTheConnection) {
+  Start();
+  control::ToMaster part;
+  part.mutable_trace_part()->set_number(1);
+  std::string out;
+  AppendFrame(part, out);
+  Write(out);
+  EXPECT_FALSE(Receive());
+}
+
 TEST_F(ServerTest, JournalThatIsDeletedUnderItIsInTheStatusUntilItIsBack) {
   std::string directory = testing::TempDir() + "server_XXXXXX";
   ASSERT_NE(::mkdtemp(directory.data()), nullptr);
