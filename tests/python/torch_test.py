@@ -136,6 +136,24 @@ class DdpTest(ClusterTest):
                     trainer.said("somebody was left out", times=2)
                 self.assertIn("gradients are not finite", "".join(trainer.text() for trainer in trainers))
 
+    def test_what_is_ringways_in_a_step_is_a_range_of_the_profiler(self):
+        import ringway.torch
+
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        self.addCleanup(torch.distributed.destroy_process_group)
+        session = self.join(1)[0]
+        layer = torch.nn.Linear(4, 2)
+        model = torch.nn.parallel.DistributedDataParallel(layer)
+        ringway.torch.ddp_hook(model, session)
+        outer = ringway.torch.DiLoCo(layer.parameters(), session, every=1)
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            model(torch.ones(3, 4)).sum().backward()
+            outer.step()
+            outer.settle()
+        ranges = {event.name for event in profile.events() if event.name.startswith("ringway::")}
+        of_ddp = {"ringway::ddp_submit", "ringway::ddp_end_pass", "ringway::ddp_wait"}
+        self.assertEqual(ranges, of_ddp | {"ringway::diloco_step", "ringway::diloco_wait"})
+
     def in_chunks(self):
         """A model of many chunks, the hook, and its session, of which this process is the one rank."""
         import ringway.torch

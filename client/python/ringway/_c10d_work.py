@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 
 import ringway
+from ringway._profile import ranged
 
 DEADLINE_MAX = 24 * 86400.0
 """Seconds: the longest deadline that a daemon takes."""
@@ -110,6 +111,7 @@ class Operation:
         finally:
             self._lock.release()
 
+    @ranged("wait")
     def _finish(self, until: float) -> None:
         try:
             if self.begun is not None and not self.begun.wait(max(until - time.monotonic(), 0.0)):
@@ -162,6 +164,7 @@ class Operation:
             with contextlib.suppress(ringway.Error):  # the wait says so, too
                 work.set_deadline(0.0)
 
+    @ranged("submit")
     def begin(self) -> ringway.Work:
         """Submits what is next."""
         work = self.submissions[0]()

@@ -13,6 +13,7 @@ from ringway import _ddp_model as ddp
 from ringway._ddp_agreement import PassAgreement, UsedParameters, verify_equal
 from ringway._diloco import REFUSED
 from ringway._finite import FiniteReduction, exact_options
+from ringway._profile import ranged
 
 if TYPE_CHECKING:
     from ringway import Options, Result, Session, Work
@@ -128,6 +129,7 @@ class DdpHook:
         defined = [] if self._used is None else [p.grad is not None for p in self._parameters]
         self._submit(PassAgreement, exact_options(self._options), defined, buffers)
 
+    @ranged("ddp_submit")
     def _submit(self, operation: Callable[..., _ChunkAverage | PassAgreement], *arguments: Any) -> None:
         if self._error is None:
             try:
@@ -141,6 +143,7 @@ class DdpHook:
         others_wait = before > 0 or self._skip_nonfinite  # of the two operations of a chunk one may be on its way
         self._is_behind = self._is_behind or (isinstance(error, REFUSED) and others_wait)
 
+    @ranged("ddp_end_pass")
     def _end_pass(self) -> None:
         finished: list[Result] = []
         self.results = []
@@ -256,6 +259,7 @@ class _ChunkAverage:
         """What `finish` returned, with those as contributors who are not left out."""
         return result if not isinstance(self._work, FiniteReduction) else self._work.counted or result
 
+    @ranged("ddp_wait")
     def finish(self) -> Result:
         result = self._work.wait()
         if self._flat is not None:

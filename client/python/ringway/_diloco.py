@@ -11,6 +11,7 @@ import torch
 from ringway import Error, InvalidArgument, Io, NotSupported, ResourceExhausted, Timeout
 from ringway._ddp_agreement import verify_equal
 from ringway._finite import FiniteReduction, exact_options
+from ringway._profile import ranged
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -72,6 +73,7 @@ class _OuterGradient:
         self.is_finite = self._finite is None or self._finite.is_finite
         self.contributors: tuple[int, ...] = ()
 
+    @ranged("diloco_wait")
     def wait(self) -> Result:
         """After it `average` is the mean over `contributors`: none of them if it is not finite. An Error leaves nothing on its way."""
         result = self._work.wait()
@@ -146,6 +148,7 @@ class DiLoCo:
         self.left_out = 0
         """How often this rank was left out, as its parameters were not finite."""
 
+    @ranged("diloco_step")
     def step(self) -> None:
         """After each inner step. What an outer step fails with is raised on all ranks, and leaves that one out. What is raised
         on one alone, as it could not submit (ResourceExhausted, say), ends its part: the next step raises RuntimeError."""
