@@ -43,7 +43,7 @@ class Recorder {
   static constexpr std::uint32_t kNames = 256;
   static constexpr std::uint32_t kRecords = 32 * 1024;
   static constexpr std::size_t kBytes = ImageBytes(kNames, kRecords);
-  // Of an image that is sent: heartbeats to the master wait behind it.
+  // The longest image that is sent: heartbeats to the master wait behind it.
   static constexpr std::uint64_t kTraceBytesMax = 1 << 20;
 
   // REQUIRES: kBytes zeros, aligned as a Record.

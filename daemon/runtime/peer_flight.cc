@@ -58,13 +58,14 @@ void PeerFlight::OnView(const agreement::View& view) {
   Add(record);
 }
 
-void PeerFlight::OnSubmit(const abi::OpSpec& spec, std::uint64_t seq) {
-  if (!records() || IsMessage(spec.kind)) return;  // a message's number is its stream's
+void PeerFlight::OnSubmit(const agreement::Submission& submission, std::uint64_t seq) {
+  const Descriptor& descriptor = submission.descriptor;
+  if (!records() || IsMessage(descriptor.kind)) return;  // a message's number is its stream's
   Record record = Now(Kind::kSubmitted);
-  record.channel = spec.channel;
+  record.channel = submission.channel().value;
   record.seq = seq;
-  record.bytes = spec.count * SizeOf(spec.dtype);
-  record.detail = static_cast<std::uint16_t>(spec.kind);
+  record.bytes = descriptor.count * SizeOf(descriptor.dtype);
+  record.detail = static_cast<std::uint16_t>(descriptor.kind);
   Add(record);
 }
 
@@ -141,10 +142,9 @@ void PeerFlight::OnAbort(Epoch epoch) {
 void PeerFlight::OnComplete(const agreement::Complete& complete) {
   if (!records()) return;
   Record record = Now(Kind::kReported);
-  record.epoch = complete.outcome.epoch;
+  record.epoch = complete.epoch().value;
   record.channel = complete.channel.value;
-  record.seq = complete.outcome.sequence;
-  record.bytes = complete.outcome.wire_bytes;
+  record.seq = complete.op().seq;
   record.took_us = Us(AtOf(record) - complete.submitted);
   record.detail = static_cast<std::uint16_t>(complete.outcome.code);
   if (IsMessage(complete.collective)) record.flags = flight::kMessage;

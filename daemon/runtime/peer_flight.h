@@ -35,7 +35,7 @@ class PeerFlight {
   }
   void OnView(const agreement::View& view);
   // `seq`: what it got.
-  void OnSubmit(const abi::OpSpec& spec, std::uint64_t seq);
+  void OnSubmit(const agreement::Submission& submission, std::uint64_t seq);
   void OnHeader(const links::LinkId& lane, const SegmentHeader& header, const links::Inbound& inbound);
   // The payload of the lane's last header; it was taken between `begin` and now.
   void OnPayload(const links::LinkId& lane, TimePoint begin);

@@ -245,7 +245,7 @@ Status PeerRuntime::Submit(buffers::Submission submission) {
   if (ended_) return {Code::kLeft, "the session has left its group"};
   if (!why_shut_down_.empty())
     return {Code::kShuttingDown, "the daemon is stopping, or drained, and takes no new operations"};
-  flight_.OnSubmit(submission.spec, peer_.NextSequence(submission.channel()));
+  flight_.OnSubmit(submission, peer_.NextSequence(submission.channel()));
   Status status = peer_.Submit(std::move(submission), clock_.Now());
   Run();
   return status;

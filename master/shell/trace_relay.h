@@ -3,8 +3,8 @@
 //   client --TraceRequest--> relay --TraceRequest, numbered--> daemon
 //          <--TraceReply---        <-------TracePart----------
 //
-// Bounded: kPendingMax requests at a time, each answered within kWait, with an error if need be. Of an answer nothing is
-// kept. Pure: the caller sends what it returns.
+// Bounded: kPendingMax requests at a time, each answered within kWait, with an error if need be. Answers are not kept.
+// Pure: the caller sends what it returns.
 //
 // Threads: one. The caller ensures that a connection has at most one request.
 #pragma once

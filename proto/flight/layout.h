@@ -63,18 +63,18 @@ enum class Kind : std::uint8_t {
   kDoneOut,        // DONE to `other`: the whole verified result is here
   kDoneIn,         // DONE from `other`
   kWaits,          // it has waited for long, for `other` (0: for data or a view); took_us: so far
-  kReported,       // to the trainer; took_us: since it was submitted; bytes that went out; detail: Code
+  kReported,       // to the trainer; took_us: since it was submitted; detail: Code
   kView,           // the view is in force here; segments: its world size
   kAbort,          // the view is aborted
   kStuck,          // operation_stuck
 };
 inline constexpr std::uint8_t kKindMax = 14;
 
-// Of kIn: how segments were taken, one or more.
+// Flags. A kIn says how its segments were taken, in one or more ways.
 inline constexpr std::uint8_t kSummed = 1;  // into the output
 inline constexpr std::uint8_t kCopied = 2;  // into the output
 inline constexpr std::uint8_t kHeld = 4;    // in reserved memory: too early, before the submission here
-// Of all kinds.
+// Any kind.
 inline constexpr std::uint8_t kMessage = 8;  // a send or a recv, not an operation: `other` is its other end
 
 struct Record {

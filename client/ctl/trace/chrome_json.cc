@@ -196,7 +196,6 @@ class HostWriter {
     if (life.submitted != nullptr) args["bytes"] = life.submitted->bytes;
     if (life.reported != nullptr) {
       args["epoch"] = ToString(Epoch(slice.epoch));
-      args["wire_bytes"] = slice.bytes;
       args["code"] = ringway::NameOf(CodeFromWire(slice.detail));
     }
     const char* const kind = is_known ? ringway::NameOf(static_cast<OpKind>(life.submitted->detail)) : "operation";
