@@ -32,6 +32,7 @@ const std::vector<Program>& AllPrograms() {
                                                   {RINGWAY_CTL, "doctor", "--help"},
                                                   {RINGWAY_CTL, "plan", "--help"},
                                                   {RINGWAY_CTL, "events", "--help"},
+                                                  {RINGWAY_CTL, "trace", "--help"},
                                                   {RINGWAY_CTL, "top", "--help"},
                                                   {RINGWAY_CTL, "evict", "--help"},
                                                   {RINGWAY_CTL, "drain", "--help"},
@@ -65,7 +66,7 @@ std::vector<Option> OptionsOf(const Program& program) {
     std::istringstream lines(run.out);
     for (std::string line; std::getline(lines, line);) {
       std::smatch head;
-      if (std::regex_search(line, head, std::regex("^  (?:-h,)?(--[a-z-]+)"))) {
+      if (std::regex_search(line, head, std::regex("^  (?:-[a-z],)?(--[a-z-]+)"))) {
         options.push_back({head[1], head.suffix()});
       } else if (line.starts_with("    ") && !options.empty()) {
         options.back().text += line;
