@@ -127,7 +127,7 @@ class HostWriter {
     events_->push_back(std::move(event));
   }
 
-  void AddSlice(const char* category, const std::string& name, const Record& record, json args) {
+  void AddSlice(const char* category, const std::string& name, const Record& record, const json& args) {
     const std::string id = std::to_string(ProcessOf(record.self)) + "." + std::to_string(next_slice_++);
     for (const bool is_begin : {true, false}) {
       json event = Event(is_begin ? "b" : "e", name, record.self, is_begin ? record.at_us : EndOf(record));
@@ -168,7 +168,7 @@ class HostWriter {
       args["too_early"] = (record.flags & flight::kHeld) != 0;
     }
     if ((record.flags & flight::kMessage) != 0) args["tag"] = record.tag;
-    AddSlice("chunk", (is_in ? "from " : "to ") + NameOfPeer(record.other), record, std::move(args));
+    AddSlice("chunk", (is_in ? "from " : "to ") + NameOfPeer(record.other), record, args);
   }
 
   void AddOperation(std::uint64_t self, const OpName& op, const Life& life) {
@@ -200,7 +200,7 @@ class HostWriter {
     }
     const char* const kind = is_known ? ringway::NameOf(static_cast<OpKind>(life.submitted->detail)) : "operation";
     slice.self = self;
-    AddSlice("operation", std::string(kind) + " " + ToString(op), slice, std::move(args));
+    AddSlice("operation", std::string(kind) + " " + ToString(op), slice, args);
   }
 
   const HostTrace& host_;
