@@ -38,14 +38,14 @@ auto KeyOf(const Record& record) {
                          record.chunk, record.kind);
 }
 
-std::size_t HashOf(const Record& record) {
+std::uint64_t HashOf(const Record& record) {
   constexpr std::uint64_t kPrime = 0x9E3779B97F4A7C15U;
   std::uint64_t hash = record.self * kPrime + record.other;
   hash = hash * kPrime + record.seq;
   hash = hash * kPrime + (std::uint64_t{record.channel} << 32 | record.tag);
   hash = hash * kPrime +
          (std::uint64_t{record.step} << 24 | std::uint64_t{record.chunk} << 8 | static_cast<std::uint8_t>(record.kind));
-  return hash * kPrime >> 32;
+  return hash * kPrime;
 }
 
 // Whether they follow each other so closely that one record may stand for both.
@@ -108,12 +108,15 @@ void Recorder::Add(const Record& record) {
 }
 
 void Recorder::AddPart(const Record& part) {
-  std::uint64_t& number = open_[HashOf(part) % open_.size()];
-  Record& open = Place(number);
-  if (number != 0 && IsWhole(open, number) && KeyOf(open) == KeyOf(part) && Continues(open, part))
-    return Write(open, Summed(open, part), number);
+  const std::uint64_t hash = HashOf(part);
+  Open& known = open_[(hash >> 32) % open_.size()];
+  if (known.number != 0 && known.hash == hash) {
+    Record& open = Place(known.number);
+    if (IsWhole(open, known.number) && KeyOf(open) == KeyOf(part) && Continues(open, part))
+      return Write(open, Summed(open, part), known.number);
+  }
   Add(part);
-  number = newest_;
+  known = {.hash = hash, .number = newest_};
 }
 
 std::uint64_t Recorder::OldestNumber() const { return newest_ < records_.size() ? 1 : newest_ - records_.size() + 1; }

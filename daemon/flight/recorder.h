@@ -41,7 +41,7 @@ struct Filter {
 class Recorder {
  public:
   static constexpr std::uint32_t kNames = 256;
-  static constexpr std::uint32_t kRecords = 32 * 1024;
+  static constexpr std::uint32_t kRecords = 8 * 1024;  // stay in a core's cache
   static constexpr std::size_t kBytes = ImageBytes(kNames, kRecords);
   // The longest image that is sent: heartbeats to the master wait behind it.
   static constexpr std::uint64_t kTraceBytesMax = 1 << 20;
@@ -76,7 +76,11 @@ class Recorder {
   std::span<Record> records_;
   std::uint64_t newest_ = 0;
   std::size_t names_added_ = 0;
-  std::array<std::uint64_t, kOpenMax> open_{};  // numbers, by the hash of what is summed up
+  struct Open {
+    std::uint64_t hash = 0;  // so that another one's record, which is no longer in the cache, is not looked at
+    std::uint64_t number = 0;
+  };
+  std::array<Open, kOpenMax> open_{};  // by the hash of what is summed up
 };
 
 }  // namespace ringway::flight

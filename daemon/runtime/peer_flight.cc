@@ -40,11 +40,11 @@ void SetOperation(Record& record, const Message& message) {
 
 }  // namespace
 
-Record PeerFlight::Now(Kind kind) const {
+Record PeerFlight::At(TimePoint now, Kind kind) const {
   Record record{};
   record.kind = kind;
   record.self = self_.value;
-  record.at_us = clock_.Now().time_since_epoch().count();
+  record.at_us = now.time_since_epoch().count();
   return record;
 }
 
@@ -58,10 +58,10 @@ void PeerFlight::OnView(const agreement::View& view) {
   Add(record);
 }
 
-void PeerFlight::OnSubmit(const agreement::Submission& submission, std::uint64_t seq) {
+void PeerFlight::OnSubmit(const agreement::Submission& submission, std::uint64_t seq, TimePoint now) {
   const Descriptor& descriptor = submission.descriptor;
   if (!records() || IsMessage(descriptor.kind)) return;  // a message's number is its stream's
-  Record record = Now(Kind::kSubmitted);
+  Record record = At(now, Kind::kSubmitted);
   record.channel = submission.channel().value;
   record.seq = seq;
   record.bytes = descriptor.count * SizeOf(descriptor.dtype);
@@ -84,18 +84,20 @@ void PeerFlight::OnPayload(const links::LinkId& lane, TimePoint begin) {
   if (!records()) return;
   const auto found = incoming_.find(lane);
   if (found == incoming_.end() || !std::exchange(found->second.is_open, false)) return;
-  const TimePoint now = clock_.Now();
   Record& part = found->second.part;
-  part.took_us = Us(now - AtOf(part));
-  part.work_us = Us(now - begin);
+  if (begin != TimePoint()) {
+    const TimePoint now = clock_.Now();
+    part.took_us = Us(now - AtOf(part));
+    part.work_us = Us(now - begin);
+  }
   deck_->recorder().AddPart(part);
 }
 
-void PeerFlight::OnSent(PeerId to, const links::Outbound& outbound) {
+void PeerFlight::OnSent(PeerId to, const links::Outbound& outbound, TimePoint now) {
   if (!records()) return;
   const Result<SegmentHeader> header = DecodeSegmentHeader(outbound.header);
   if (!header.ok()) return;
-  Record record = Now(Kind::kOut);
+  Record record = At(now, Kind::kOut);
   record.other = to.value;
   SetPosition(record, header.value());
   deck_->recorder().AddPart(record);
@@ -139,9 +141,9 @@ void PeerFlight::OnAbort(Epoch epoch) {
   deck_->Dump(DumpCause::kAbort, AtOf(record));
 }
 
-void PeerFlight::OnComplete(const agreement::Complete& complete) {
+void PeerFlight::OnComplete(const agreement::Complete& complete, TimePoint now) {
   if (!records()) return;
-  Record record = Now(Kind::kReported);
+  Record record = At(now, Kind::kReported);
   record.epoch = complete.epoch().value;
   record.channel = complete.channel.value;
   record.seq = complete.op().seq;

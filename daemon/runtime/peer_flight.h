@@ -27,34 +27,38 @@ class PeerFlight {
       : deck_(std::move(deck)), self_(self), group_(std::move(group)), clock_(clock) {}
 
   bool records() const { return deck_ != nullptr; }
-  // For what takes a while; the epoch of the clock where nothing is recorded.
-  TimePoint Begin() const { return records() ? clock_.Now() : TimePoint(); }
+  // When work on so many bytes begins; the epoch of the clock where that is not timed.
+  TimePoint Begin(std::size_t bytes) const { return records() && bytes > kUntimedBytes ? clock_.Now() : TimePoint(); }
 
   void AddName(const std::string& name) {
     if (records()) deck_->recorder().AddName(self_, group_, name);
   }
   void OnView(const agreement::View& view);
   // `seq`: what it got.
-  void OnSubmit(const agreement::Submission& submission, std::uint64_t seq);
+  void OnSubmit(const agreement::Submission& submission, std::uint64_t seq, TimePoint now);
   void OnHeader(const links::LinkId& lane, const SegmentHeader& header, const links::Inbound& inbound);
-  // The payload of the lane's last header; it was taken between `begin` and now.
+  // The payload of the lane's last header; it was taken between `begin` and now, if that is timed.
   void OnPayload(const links::LinkId& lane, TimePoint begin);
-  void OnSent(PeerId to, const links::Outbound& outbound);
+  void OnSent(PeerId to, const links::Outbound& outbound, TimePoint now);
   // Sums and copies between `begin` and now.
   void OnWork(TimePoint begin);
   void OnMessage(PeerId other, const control::PeerMessage& message, bool is_sent);
   // The view `epoch` is over.
   void OnAbort(Epoch epoch);
-  void OnComplete(const agreement::Complete& complete);
+  void OnComplete(const agreement::Complete& complete, TimePoint now);
   void OnTick(const agreement::Wait& wait, std::uint64_t ops_stuck);
 
  private:
+  // Sums of so few bytes take less time than it is worth to ask for it.
+  static constexpr std::size_t kUntimedBytes = 64 << 10;
+
   struct Incoming {
     flight::Record part{};
     bool is_open = false;
   };
 
-  flight::Record Now(flight::Kind kind) const;
+  flight::Record At(TimePoint now, flight::Kind kind) const;
+  flight::Record Now(flight::Kind kind) const { return At(clock_.Now(), kind); }
   void Add(const flight::Record& record) { deck_->recorder().Add(record); }
 
   std::shared_ptr<FlightDeck> deck_;

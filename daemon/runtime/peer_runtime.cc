@@ -208,7 +208,7 @@ Result<links::Inbound> PeerRuntime::OnLaneHeader(const links::LinkId& lane, cons
 }
 
 Status PeerRuntime::OnLanePayload(const links::LinkId& lane, std::span<const std::byte> payload, std::uint64_t hash) {
-  const TimePoint begin = flight_.Begin();
+  const TimePoint begin = flight_.Begin(payload.size());
   Status status = peer_.OnPayload(lane, payload, hash);
   flight_.OnPayload(lane, begin);
   Run();
@@ -245,8 +245,9 @@ Status PeerRuntime::Submit(buffers::Submission submission) {
   if (ended_) return {Code::kLeft, "the session has left its group"};
   if (!why_shut_down_.empty())
     return {Code::kShuttingDown, "the daemon is stopping, or drained, and takes no new operations"};
-  flight_.OnSubmit(submission, peer_.NextSequence(submission.channel()));
-  Status status = peer_.Submit(std::move(submission), clock_.Now());
+  const TimePoint now = clock_.Now();
+  flight_.OnSubmit(submission, peer_.NextSequence(submission.channel()), now);
+  Status status = peer_.Submit(std::move(submission), now);
   Run();
   return status;
 }
@@ -322,7 +323,7 @@ void PeerRuntime::WorkLater() {
     PeerRuntime* self = *alive;
     if (self == nullptr || self->ended_) return;
     self->work_posted_ = false;
-    const TimePoint begin = self->flight_.Begin();
+    const TimePoint begin = self->clock_.Now();
     self->peer_.Work();
     self->flight_.OnWork(begin);
     self->Run();
@@ -401,7 +402,8 @@ void PeerRuntime::CarryOut(agreement::Complete& action) {
   // The plan predicts such operations only.
   const bool plain =
       action.collective == OpKind::kAllReduce && action.codec == Codec::kNone && action.outcome.retries == 0;
-  const Duration took = clock_.Now() - action.submitted;
+  const TimePoint now = clock_.Now();
+  const Duration took = now - action.submitted;
   if (action.ok() && action.bytes > 0 && plain) {
     times_.Add({action.epoch(), action.outcome.algorithm, action.bytes, took});
   }
@@ -414,7 +416,7 @@ void PeerRuntime::CarryOut(agreement::Complete& action) {
   action.outcome.code = why.code();
   action.text = why.text();
   NameMembers();
-  flight_.OnComplete(action);
+  flight_.OnComplete(action, now);
   session_->Complete(action);
 }
 

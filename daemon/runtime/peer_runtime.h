@@ -32,8 +32,8 @@
 #include "daemon/net/listener.h"
 #include "daemon/runtime/live_rates.h"
 #include "daemon/runtime/op_times.h"
-#include "daemon/runtime/peer_flight.h"
 #include "daemon/runtime/pair_transport.h"
+#include "daemon/runtime/peer_flight.h"
 #include "proto/clock.h"
 #include "proto/stream/timer.h"
 
@@ -162,7 +162,7 @@ class PeerRuntime final : public net::LaneSink, public net::ControlSink, public 
   // Returns whether a lane still has one.
   bool FollowTails();
   // Returns how many bytes the lane got.
-  std::size_t Give(net::Lane& lane);
+  std::size_t Give(net::Lane& lane, TimePoint now);
   PairTransport& PairWith(PeerId other);
   void AddControl(StandingLink link, bool within_host);
   void AddLane(StandingLink link);

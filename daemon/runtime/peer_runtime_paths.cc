@@ -51,7 +51,8 @@ bool PeerRuntime::Pump() {
   for (const PeerId to : order) {
     const auto found = pairs_.find(to);
     if (found == pairs_.end()) continue;
-    const auto pumped = found->second.Pump(bytes_left, clock_.Now(), [this](net::Lane& lane) { return Give(lane); });
+    const TimePoint now = clock_.Now();
+    const auto pumped = found->second.Pump(bytes_left, now, [&](net::Lane& lane) { return Give(lane, now); });
     if (pumped.gave_large) last_given_ = to;
     if (pumped.wait > Duration()) soonest = std::min(soonest, pumped.wait);
     tails = tails || pumped.gave_far;
@@ -90,11 +91,11 @@ bool PeerRuntime::FollowTails() {
   return pending;
 }
 
-std::size_t PeerRuntime::Give(net::Lane& lane) {
+std::size_t PeerRuntime::Give(net::Lane& lane, TimePoint now) {
   const std::span<std::byte> scratch = peer_.NeedsScratch() ? lane.codec_scratch() : std::span<std::byte>();
   links::Outbound outbound;
   if (!peer_.NextSegment(lane.label().link, lane.send_payload_bytes_max(), scratch, outbound)) return 0;
-  flight_.OnSent(lane.label().link.other, outbound);
+  flight_.OnSent(lane.label().link.other, outbound, now);
   run_again_ = true;
   const std::size_t bytes = outbound.payload.size() + kSegmentHeaderBytes;
   (void)lane.Send(std::move(outbound));

@@ -86,7 +86,7 @@ struct Record {
   std::uint64_t seq;       // of the operation, in its channel
   std::uint64_t bytes;     // kIn, kOut: payload
   std::uint32_t took_us;   // kIn, kOut, kWork: until the last segment or slice was done with
-  std::uint32_t work_us;   // kIn: of that, sums, copies and what they made go on. kWork: likewise
+  std::uint32_t work_us;   // kIn: of that, sums and copies of segments over 64 KiB, and what they made go on
   std::uint32_t gap_us;    // kIn, kOut: the longest time between two segments
   std::uint32_t segments;  // kIn, kOut, kWork: or slices
   std::uint32_t channel;
