@@ -27,31 +27,27 @@ Paths::Paths(Context& ctx, Links& links)
 
 void Paths::OnStanding(PeerId other, const std::string& host, std::uint64_t probe_bytes) {
   prober_.Want(other, host, probe_bytes, ctx_.now);
-  meter_.Recall(other, prober_.RateTo(other));
-  meter_.Recall({}, prober_.RateTo({}));
+  reports_.Recall(other, prober_.RateTo(other));
+  reports_.Recall({}, prober_.RateTo({}));
   SayAllowed();
 }
 
 void Paths::Forget(PeerId other) {
-  meter_.Forget(other);
+  reports_.Forget(other);
   prober_.Forget(other);
 }
 
-bool Paths::OnSamples(std::span<const flow::PathSample> samples) {
+bool Paths::OnSamples(std::span<const flow::PathSample> samples, const flow::Bandwidth& uplink) {
   const bool moved = std::any_of(samples.begin(), samples.end(),
                                  [](const flow::PathSample& sample) { return sample.traffic.delivered > 0; });
-  if (std::exchange(probing_, prober_.turn()) != prober_.turn() && probing_.size() == 1) meter_.OnProbeBegins(probing_);
-  meter_.Add(samples, ctx_.now);
-  if (prober_.turn().empty()) {
-    Report();  // a probe's end says more than its beginning
-  } else if (meter_.IsFlat(prober_.turn())) {
-    prober_.Settle();
-  }
+  reports_.Add(samples, uplink, ctx_.now);
+  if (prober_.turn().empty()) Report();  // a probe's end says more than its beginning
+  prober_.OnSamples(samples, ctx_.now);
   return moved;
 }
 
 void Paths::Repeat() {
-  meter_.Repeat();
+  reports_.Repeat();
   said_allowed_ = 0;
   SayAllowed();
   Report(false);
@@ -77,7 +73,7 @@ void Paths::Report(std::optional<PeerId> other, double rate, Duration round_trip
 }
 
 void Paths::Report(bool is_news) {
-  for (const flow::PathReport& report : meter_.TakeReports(ctx_.now)) {
+  for (const PathReport& report : reports_.Take(ctx_.now)) {
     Report(report.other, AtMostAllowed(static_cast<double>(report.bytes_per_second)), report.round_trip);
     if (is_news) prober_.Learn(report.other, static_cast<double>(report.bytes_per_second));
     if (report.rerouted) prober_.Again(*report.other);
@@ -135,14 +131,14 @@ void Paths::Tick(bool may_probe) {
   const flow::Prober::Ended ended = prober_.Tick(ctx_.now, may_probe);
   SendProbeMessages();
   const std::map<PeerId, double> probed = prober_.TakeProbed();
-  for (const auto& [other, rate] : probed) meter_.Adopt(other, rate);
+  for (const auto& [other, rate] : probed) reports_.Adopt(other, rate);
   const std::set<PeerId> overdue = prober_.TakeOverdue(ctx_.now);
-  for (const PeerId other : overdue) meter_.OnProbed({other});
-  if (overdue.size() > 1) meter_.OnProbed(overdue);
+  for (const PeerId other : overdue) reports_.OnProbed({other});
+  if (overdue.size() > 1) reports_.OnProbed(overdue);
   if (!ended.others.empty()) {
-    meter_.OnProbed(ended.others);
+    reports_.OnProbed(ended.others);
     const bool one = ended.others.size() == 1;
-    if (one) prober_.Learn(*ended.others.begin(), meter_.RateOf(*ended.others.begin()));
+    if (one) prober_.Learn(*ended.others.begin(), reports_.RateOf(*ended.others.begin()));
     ctx_.AddNote("path_probed", (one ? ctx_.FieldsOf(*ended.others.begin()) : LogFields{{"other", "all"}}) +
                                     LogFields{{"bytes", ended.bytes},
                                               {"ms", ended.lasted / std::chrono::milliseconds(1)},

@@ -1,9 +1,8 @@
 // Measures the bandwidth of the paths to the other peers, from the traffic, and from probes while nothing else is to be
 // sent. Results go to the master, which plans with them.
 //
-//   samples of traffic --------> estimator --reports--> master
-//   pair stands --> prober --turn--> probe frames --ended--> estimator
-//                   prober <--settled-- estimator
+//   samples of traffic --> prober --turn--> probe frames --ended--> reports
+//   bandwidths, round trips, rates from before ---------------------> reports --> master
 //
 // Ownership: the Peer's. Only its owner knows whether anything else is to be sent (`may_probe`).
 #pragma once
@@ -17,7 +16,7 @@
 
 #include "daemon/agreement/context.h"
 #include "daemon/agreement/links.h"
-#include "daemon/flow/path_estimator.h"
+#include "daemon/agreement/path_reports.h"
 #include "daemon/flow/prober.h"
 #include "daemon/flow/traffic.h"
 #include "proto/control.pb.h"
@@ -37,7 +36,7 @@ class Paths {
   void OnStanding(PeerId other, const std::string& host, std::uint64_t probe_bytes);
   void Forget(PeerId other);
   // Returns whether they have delivered anything.
-  [[nodiscard]] bool OnSamples(std::span<const flow::PathSample> samples);
+  [[nodiscard]] bool OnSamples(std::span<const flow::PathSample> samples, const flow::Bandwidth& uplink);
   // The master may have missed a report.
   void Repeat();
 
@@ -69,9 +68,8 @@ class Paths {
   Context& ctx_;
   Links& links_;
   std::shared_ptr<flow::ProbeBook> book_;
-  flow::PathEstimator meter_;
+  PathReports reports_;
   flow::Prober prober_;
-  std::set<PeerId> probing_;  // at the last samples
   double said_allowed_ = 0;
   Epoch rings_of_;  // the view whose rings the prober knows
 };

@@ -400,10 +400,10 @@ void Peer::OnDialFailed(PeerId other, bool control, const Status& why, TimePoint
   if (in.links.Knows(other)) in.links.OnDialFailed(other, control, why);
 }
 
-void Peer::OnPathSamples(std::span<const flow::PathSample> samples, TimePoint now) {
+void Peer::OnPathSamples(std::span<const flow::PathSample> samples, const flow::Bandwidth& uplink, TimePoint now) {
   Impl& in = impl_->At(now);
   if (in.ctx.views.ended()) return;
-  if (in.paths.OnSamples(samples)) in.ctx.Moved();  // a segment takes long on a slow path
+  if (in.paths.OnSamples(samples, uplink)) in.ctx.Moved();  // a segment takes long on a slow path
 }
 
 Status Peer::OnPeerMessage(PeerId from, const control::PeerMessage& message, TimePoint now) {

@@ -101,7 +101,7 @@ class Peer {
 
   // Takes samples of the lanes of pairs with traffic; the rates that they show are reported to the master (paths.h).
   // Pairs within one host have no path to measure and are not sampled.
-  void OnPathSamples(std::span<const flow::PathSample> samples, TimePoint now);
+  void OnPathSamples(std::span<const flow::PathSample> samples, const flow::Bandwidth& uplink, TimePoint now);
   // So many lanes to the other are of use here, from now on: more are opened, or those not of use to it either closed.
   void WantLanes(PeerId other, std::uint32_t lanes, TimePoint now);
 

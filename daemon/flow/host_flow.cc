@@ -10,27 +10,43 @@ namespace {
 
 constexpr Duration kPaceWindowMin = std::chrono::milliseconds(200);
 constexpr double kWellBelow = 0.8;
+constexpr Duration kSeenMin = std::chrono::milliseconds(20);
+constexpr Duration kLongAgo = std::chrono::minutes(1);
 
 }  // namespace
 
 void HostFlow::Judged::Add(TimePoint now, const Traffic& tick, Duration round_trip, bool few_lanes) {
-  const Duration length = rate_limit.known() ? std::max(kPaceWindowMin, 2 * round_trip) : round_trip;
-  const auto totals = window.Extend(now, tick, length, round_trip + tick.queueing);
+  const bool nearby = round_trip < kNearby;
+  const bool is_short = !nearby && !rate_limit.known();
+  const Duration length = is_short ? round_trip : std::max(kPaceWindowMin, 2 * round_trip);
+  const auto totals = window.Extend(now, tick, length, nearby ? Duration() : round_trip + tick.queueing);
   if (!totals) return;
-  const Traffic& sum = totals->sum;
-  rate_limit.Judge({.given = totals->PerSecond(sum.given),
-                    .delivered = totals->PerSecond(sum.delivered),
-                    .lost_share = sum.resent > 0 ? sum.resent / (sum.delivered + sum.resent) : 0,
-                    .queueing = sum.queueing / totals->ticks,
-                    .standing = sum.standing / totals->ticks,
-                    .round_trip = round_trip,
-                    .held = totals->held(),
-                    .alone = sum.alone,
-                    .few_lanes = few_lanes});
+  if (judged_at && now - *judged_at > kLongAgo) rate_limit.Age();
   judged_at = now;
+  is_new = true;
+  const Traffic& sum = totals->sum;
+  const RateLimit::Window judged{.given = totals->PerSecond(sum.given),
+                                 .delivered = totals->PerSecond(sum.delivered),
+                                 .lost_share = sum.resent > 0 ? sum.resent / (sum.delivered + sum.resent) : 0,
+                                 .queueing = sum.queueing / totals->ticks,
+                                 .standing = sum.standing / totals->ticks,
+                                 .round_trip = round_trip,
+                                 .held = totals->held(),
+                                 .alone = sum.alone,
+                                 .app_limited = sum.app_limited,
+                                 .few_lanes = few_lanes};
+  if (nearby)
+    rate_limit.Observe(judged);
+  else
+    rate_limit.Judge(judged);
 }
 
-void HostFlow::Judged::Rest() {
+void HostFlow::Judged::Rest(TimePoint now, const Traffic& last) {
+  const bool is_unknown = window.running() && !rate_limit.is_measured() && !rate_limit.assumed();
+  if (const auto totals = is_unknown ? window.Unfinished(now, last, kSeenMin) : std::nullopt) {
+    rate_limit.Raise(totals->PerSecond(totals->sum.delivered));
+    is_new = true;
+  }
   window.Pause();
   rate_limit.Rest();
 }
@@ -54,6 +70,7 @@ void HostFlow::Add(PeerId self, const PathSample& sample) {
 
 void HostFlow::Decide(TimePoint now) {
   std::vector<Path*> backlogged;
+  std::vector<Path*> nearby;
   std::vector<Path*> judged;
   for (auto& [key, path] : paths_) {
     if (!std::exchange(path.sampled, false)) path.last.backlogged = path.last.unsent = false;
@@ -62,8 +79,10 @@ void HostFlow::Decide(TimePoint now) {
       judged.push_back(&path);
     } else if (path.last.unsent && !IsNearby(path.last) && path.judged.rate_limit.limit() <= 0) {
       judged.push_back(&path);
+    } else if (path.last.backlogged) {
+      nearby.push_back(&path);
     } else {
-      path.judged.Rest();
+      path.judged.Rest(now, path.last.traffic);
     }
   }
   const Delays uplink = JudgeUplink(now, backlogged);
@@ -72,9 +91,14 @@ void HostFlow::Decide(TimePoint now) {
     tick.queueing -= uplink.queueing;
     tick.standing = std::min(tick.standing - uplink.standing, tick.queueing);
   }
+  JudgeNearby(now, nearby);
+  const bool one_sends = judged.size() + nearby.size() == 1;
+  for (Path* path : judged) path->last.traffic.alone = judged.size() == 1;
+  judged.insert(judged.end(), nearby.begin(), nearby.end());
   for (Path* path : judged) {
-    path->last.traffic.alone = judged.size() == 1;
-    path->judged.Add(now, path->last.traffic, path->last.round_trip, !path->last.lanes_are_enough);
+    const PathSample& last = path->last;
+    path->last.traffic.app_limited = !one_sends || !last.backlogged || last.held_by_uplink || last.receiver_limited;
+    path->judged.Add(now, last.traffic, last.round_trip, !last.lanes_are_enough);
   }
   const double limit = uplink_.rate_limit.limit();
   uplink_share_.SetRate(limit > 0 ? limit : FastestPath());
@@ -96,14 +120,14 @@ bool HostFlow::IsLimitedBelow(const Path& path, double fair_share) {
 
 HostFlow::Delays HostFlow::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged) {
   if (backlogged.size() < 2 || ArePathsTheLimit(backlogged)) {
-    uplink_.Rest();
+    uplink_.Rest(now, {});
     return {};
   }
   if (!uplink_.rate_limit.known()) {
-    if (const double best = FastestPath(); best > uplink_.rate_limit.limit()) uplink_.rate_limit.Assume(best);
+    if (const double best = FastestPath(); best > uplink_.rate_limit.limit()) uplink_.rate_limit.AssumeSeen(best);
   }
   const double fair_share = uplink_.rate_limit.limit() / static_cast<double>(backlogged.size());
-  Traffic all{.queueing = Duration::max(), .standing = Duration::max()};
+  Traffic all{.queueing = Duration::max(), .standing = Duration::max(), .app_limited = !uplink_.rate_limit.known()};
   bool few_lanes = false;
   Duration longest{};
   for (const Path* path : backlogged) {
@@ -121,6 +145,28 @@ HostFlow::Delays HostFlow::JudgeUplink(TimePoint now, const std::vector<Path*>& 
   }
   uplink_.Add(now, all, longest, few_lanes);
   return {.queueing = all.queueing, .standing = all.standing};
+}
+
+void HostFlow::JudgeNearby(TimePoint now, const std::vector<Path*>& backlogged) {
+  Traffic all{.app_limited = true};
+  for (const Path* path : backlogged) all.delivered += path->last.traffic.delivered;
+  if (backlogged.size() < 2)
+    nearby_.Rest(now, all);
+  else
+    nearby_.Add(now, all, Duration(), false);
+}
+
+Bandwidth HostFlow::TakeBandwidth(const PathKey& path) {
+  const auto found = paths_.find(path);
+  if (found == paths_.end() || !std::exchange(found->second.judged.is_new, false)) return {};
+  const RateLimit& rate_limit = found->second.judged.rate_limit;
+  return {.bytes_per_second = rate_limit.carries(), .is_measured = rate_limit.is_measured()};
+}
+
+Bandwidth HostFlow::UplinkBandwidth() const {
+  const RateLimit& far = uplink_.rate_limit;
+  const double carries = far.carries() > 0 ? far.carries() : nearby_.rate_limit.carries();
+  return {.bytes_per_second = carries, .is_measured = far.known()};
 }
 
 bool HostFlow::IsNearby(const PathKey& path) const {
@@ -167,8 +213,10 @@ void HostFlow::Forget(PeerId self, std::optional<PeerId> other) {
   std::erase_if(paths_, [&](const auto& entry) {
     const auto& [key, path] = entry;
     if (key.self != self || (other && key.other != *other)) return false;
-    const auto& [window, rate_limit, judged_at] = path.judged;
-    if (judged_at && !path.host.empty()) memory_.Keep(path.host, rate_limit, *judged_at);
+    const Judged& judged = path.judged;
+    if (judged.judged_at && !path.host.empty() && !IsNearby(path.last)) {
+      memory_.Keep(path.host, judged.rate_limit, *judged.judged_at);
+    }
     return true;
   });
 }

@@ -23,7 +23,12 @@
 // Window: two round trips, at least 200 ms; one round trip while the limit is unknown or assumed (slow start doubles
 // the rate every round trip). It may be composed of several backlogged periods. The first round trip of each, with
 // the queueing delay, does not count: nothing sent in it can have been acknowledged. Nearby paths (round trip below 1
-// ms) are not limited, but by what the operator allows, which holds for all that leaves the host.
+// ms) are not limited, but by what the operator allows, which holds for all that leaves the host; they are measured
+// for the planner, in windows of at least 200 ms.
+//
+// What several paths share shows in none of them (PathModel): where more than one sends, or the uplink's limit holds
+// them back, windows are app-limited. A path that is fast enough to end before its first window shows what it carried
+// meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +48,8 @@ namespace ringway::flow {
 class HostFlow {
  public:
   // `share`: see RateLimit.
-  explicit HostFlow(std::uint32_t share = kShareDefault) : share_(share), memory_(share), uplink_(share) {}
+  explicit HostFlow(std::uint32_t share = kShareDefault)
+      : share_(share), memory_(share), uplink_(share), nearby_(share) {}
 
   // Sets the operator's limit on what this host sends to others, in bytes per second; 0 means none.
   void SetAllowed(double allowed) { uplink_share_.SetAllowed(allowed); }
@@ -58,6 +64,10 @@ class HostFlow {
   // A path without a sample at a tick counts as not backlogged.
   void Add(PeerId self, const PathSample& sample);
   void Decide(TimePoint now);
+  // Returns the path's bandwidth if it was measured since the last call.
+  Bandwidth TakeBandwidth(const PathKey& path);
+  // What all paths carry together. It is measured where the uplink's limit is.
+  Bandwidth UplinkBandwidth() const;
   // The path's own limit in bytes per second; 0: unlimited. Valid until the next Decide.
   double rate(const PathKey& path) const;
   // Likewise, but the uplink's limit if the path has none and is not nearby.
@@ -84,9 +94,11 @@ class HostFlow {
     BusyWindow window;
     RateLimit rate_limit;
     std::optional<TimePoint> judged_at;
+    bool is_new = false;  // the bandwidth, since it was taken
 
     void Add(TimePoint now, const Traffic& tick, Duration round_trip, bool few_lanes);
-    void Rest();
+    // `last`: of the tick in which it came to rest.
+    void Rest(TimePoint now, const Traffic& last);
   };
   struct Path {
     explicit Path(std::uint32_t share) : judged(share) {}
@@ -109,6 +121,7 @@ class HostFlow {
     Duration standing{};
   };
   Delays JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged);
+  void JudgeNearby(TimePoint now, const std::vector<Path*>& backlogged);
   double FastestPath() const;
 
   const std::uint32_t share_;
@@ -116,6 +129,7 @@ class HostFlow {
   PathMemory memory_;
   std::map<PeerId, TimePoint> large_segments_;  // when each peer sent its last one
   Judged uplink_;
+  Judged nearby_;  // nearby paths together
   UplinkShare uplink_share_;
 };
 

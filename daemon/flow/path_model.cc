@@ -11,6 +11,7 @@ constexpr double kLostMuch = 0.02;
 constexpr double kLossVaries = 2;  // windows are short
 constexpr double kOwnLossMax = 0.06;
 constexpr double kStillGrowing = 1.25;
+constexpr int kInertia = 4;
 constexpr Duration kOwnDelayMax = std::chrono::milliseconds(10);
 constexpr double kOwnKept = 0.75;
 constexpr double kKeptUp = 0.985;  // deliveries of a rate that grows lag behind
@@ -30,6 +31,10 @@ bool IsLongQueue(Duration queueing, Duration round_trip) {
 
 PathModel::Signs PathModel::Read(const Window& window, Limit limit) {
   Signs signs;
+  mean_ = (before_ + window.delivered) / 2;
+  const double before = std::exchange(before_, window.delivered);
+  signs.grows = window.delivered > kStillGrowing * before;
+  signs.steady = !signs.grows && kStillGrowing * window.delivered >= before;
   const Duration queueing = window.queueing - own_.delay;
   signs.queue = queueing > std::max<Duration>(kQueueMin, window.round_trip / 16);
   signs.long_queue = IsLongQueue(queueing, window.round_trip);
@@ -64,26 +69,48 @@ double PathModel::own_loss() const {
 bool PathModel::IsOverdriven(const Window& window, const Signs& signs, Limit limit) {
   const double lost_share = window.alone ? window.lost_share : 0;
   const double lost_twice = std::min(lost_share, std::exchange(lost_share_, lost_share));
-  const bool grows = limit == Limit::kNone && window.delivered > kStillGrowing * std::exchange(seen_, window.delivered);
-  if (grows && window.lost_share < kOwnLossMax) return false;
+  if (limit == Limit::kNone && signs.grows && window.lost_share < kOwnLossMax) return false;
   if (limit != Limit::kMeasured && signs.bound_by_lanes) return lost_twice > kOwnLossMax;
   return lost_twice > kLostMuch + own_loss() || (signs.queue && signs.lossy);
 }
 
-void PathModel::Estimate(const Window& window, const Drive& drive) {
+void PathModel::Settle(double bandwidth) {
+  if (weight_ == 0) bandwidth_ = 0;
+  weight_ = std::min(weight_ + 1, kInertia);
+  bandwidth_ += (bandwidth - bandwidth_) / weight_;
+}
+
+void PathModel::Raise(double bandwidth) {
+  if (bandwidth <= bandwidth_) return;
+  if (is_measured())
+    Settle(bandwidth);
+  else
+    bandwidth_ = bandwidth;
+}
+
+void PathModel::Estimate(const Window& window, const Signs& signs, const Drive& drive) {
+  const bool app_limited = window.app_limited && !signs.queue;
   const double weight = drive.urgent ? kSmoothingUrgent : kSmoothing;
   const double smoothed = bandwidth_ + weight * (window.delivered - bandwidth_);
   given_ += kSmoothing * (window.given - given_);
   arrives_ += kSmoothing * (window.delivered - arrives_);
   if (drive.limit <= 0) {
-    bandwidth_ = std::max(window.delivered, smoothed);
-  } else if (drive.filled) {
+    const bool is_settled = is_measured() ? !signs.grows : signs.steady;
+    if (is_settled && !app_limited)
+      Settle(mean_);
+    else
+      Raise(window.delivered);
+    return;
+  }
+  weight_ = kInertia;
+  if (drive.filled) {
     // A limit that was lowered for a queue only does not lower c.
     const bool stays = drive.only_drained && drive.limit >= kUndrained * bandwidth_;
     bandwidth_ = stays ? std::max(drive.limit, bandwidth_) : drive.limit;
   } else {
     const bool is_full = FallsShort() || window.lost_share > kLostMuch + own_loss();
-    bandwidth_ = (drive.held && is_full) || drive.urgent ? smoothed : std::max(bandwidth_, smoothed);
+    const bool falls = (drive.held && is_full && !app_limited) || drive.urgent;
+    bandwidth_ = falls ? smoothed : std::max(bandwidth_, smoothed);
   }
 }
 

@@ -1,8 +1,14 @@
 // What is known of a path, or of an uplink that several paths share, from the windows in which it was driven. Pure.
 //
-//   c             estimates the bottleneck bandwidth: the limit if the window was pace-limited, mostly delivered and
-//                 queue-free; otherwise an EWMA of the delivery rate, for ACKs arrive in bursts, if that is higher, or
-//                 the path falls short or loses over 2% more than its own
+//   c             estimates the bottleneck bandwidth, for pacing and planning. Once a limit was measured: the limit if
+//                 the window was pace-limited, mostly delivered and queue-free; otherwise an EWMA of the delivery rate
+//                 if that is higher, or the path falls short or loses over 2% more than its own. Before: the mean of
+//                 the first four settled windows, then their EWMA
+//   settled       at most a quarter above the window before: a congestion window grows no more. It is taken as the mean
+//                 of both, for ACKs arrive in bursts. The first has to be steady, too, at most a quarter below: after a
+//                 burst of losses lanes stall for a while
+//   app-limited   other paths sent, the uplink's limit held segments back, or the receiver did, and the path has no
+//                 queue of its own. Such a window raises c only: the path may carry more than its part of what they share
 //   falls short   EWMAs of the rates that the lanes are given and deliver differ by over 1.5%: the path is full.
 //                 Deliveries below the limit alone do not say so: a ring's links wait for each other
 //   pace-limited  (held) segments waited for the limit; otherwise a higher one is not needed, and deliveries say little
@@ -22,6 +28,7 @@
 // the same.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "proto/clock.h"
@@ -35,19 +42,22 @@ class PathModel {
  public:
   // A period in which the path was backlogged.
   struct Window {
-    double given = 0;        // bytes per second, to the lanes
-    double delivered = 0;    // likewise
-    double lost_share = 0;   // retransmitted bytes by bytes sent
-    Duration queueing{};     // round trip above the minimum
-    Duration standing{};     // queueing beyond jitter
-    Duration round_trip{};   // the minimum
-    bool held = false;       // pace-limited: segments waited for the limit, not for a lane
-    bool alone = true;       // the losses are this path's, or uplink's: no other that shares it sent
-    bool few_lanes = false;  // more of them may carry more
+    double given = 0;          // bytes per second, to the lanes
+    double delivered = 0;      // likewise
+    double lost_share = 0;     // retransmitted bytes by bytes sent
+    Duration queueing{};       // round trip above the minimum
+    Duration standing{};       // queueing beyond jitter
+    Duration round_trip{};     // the minimum
+    bool held = false;         // pace-limited: segments waited for the limit, not for a lane
+    bool alone = true;         // the losses are this path's, or uplink's: no other that shares it sent
+    bool app_limited = false;  // something else may have been the bottleneck
+    bool few_lanes = false;    // more of them may carry more
   };
   enum class Limit : std::uint8_t { kNone, kAssumed, kMeasured };
   // What a window shows.
   struct Signs {
+    bool grows = false;   // over a quarter faster than the window before
+    bool steady = false;  // within a quarter of it
     bool queue = false;
     bool long_queue = false;
     bool lossy = false;  // over 1% beyond the path's own
@@ -64,11 +74,18 @@ class PathModel {
   };
 
   Signs Read(const Window& window, Limit limit);
-  // Updates c.
-  void Estimate(const Window& window, const Drive& drive);
-  void Assume(double bandwidth) { bandwidth_ = bandwidth; }
+  // Updates c. `signs`: what Read returned for the window.
+  void Estimate(const Window& window, const Signs& signs, const Drive& drive);
+  // The path was seen to carry this.
+  void Raise(double bandwidth);
+  // What was measured counts as much as the next window: it was long ago.
+  void Age() { weight_ = std::min(weight_, 1); }
   // c in bytes per second; 0: unknown.
   double bandwidth() const { return bandwidth_; }
+  // Returns whether c is more than a lower bound.
+  bool is_measured() const { return weight_ > 0; }
+  // The mean delivery rate of the last two windows.
+  double recent() const { return mean_; }
   // Returns the delivered part of what is given.
   double arriving() const { return given_ > 0 ? arrives_ / given_ : 1; }
   bool FallsShort() const;
@@ -83,10 +100,12 @@ class PathModel {
 
  private:
   bool IsOverdriven(const Window& window, const Signs& signs, Limit limit);
+  void Settle(double bandwidth);
   // At most 6%: windows are short, so twice what was measured.
   double own_loss() const;
 
   double bandwidth_ = 0;
+  int weight_ = 0;    // settled windows in it, up to 4; 0: it is a lower bound
   double given_ = 0;  // EWMAs
   double arrives_ = 0;
   struct {
@@ -102,7 +121,8 @@ class PathModel {
     Duration delay{};  // at most 10 ms
   } own_;
   double lost_share_ = 0;  // of the window before; 0: perhaps another's
-  double seen_ = 0;        // delivery rate of the window before, while there is no limit
+  double before_ = 0;      // delivery rate of the window before
+  double mean_ = 0;        // of the last two windows
 };
 
 }  // namespace ringway::flow

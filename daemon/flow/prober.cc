@@ -15,6 +15,11 @@ const std::set<PeerId> kNobody;
 // A path that carries less of what the uplink does limits what goes over it.
 constexpr double kLimitsShare = 0.8;
 
+constexpr Duration kWindowMin = std::chrono::milliseconds(150);
+constexpr double kGrowth = 1.1;
+constexpr int kFlat = 2;
+constexpr double kNearlyBest = 0.9;
+
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------- the book
@@ -31,6 +36,12 @@ void ProbeBook::Learn(const std::string& host, double rate) {
   At(host).rate_ = rate;
   best_rate_ = 0;
   for (const auto& [name, known] : hosts_) best_rate_ = std::max(best_rate_, known.rate_);
+}
+
+double ProbeBook::BestBeside(const std::string& host) const {
+  double best = 0;
+  for (const auto& [name, known] : hosts_) best = std::max(best, name == host ? 0 : known.rate_);
+  return best;
 }
 
 bool ProbeBook::IsSlow(const Host& host) const { return host.rate_ == 0 || host.rate_ < kSlowShare * best_rate_; }
@@ -90,6 +101,16 @@ void ProbeBook::Give(Slot slot, PeerId self) {
   if (slot == Slot::kIsProbed) std::erase(line_, self);
   const auto found = taken_.find(slot);
   if (found != taken_.end() && found->second == self) taken_.erase(found);
+}
+
+// ---------------------------------------------------------------------------------------------- growth
+
+void Growth::Add(TimePoint now, double bytes, Duration round_trip) {
+  const auto totals = window_.Extend(now, {.delivered = bytes}, std::max<Duration>(kWindowMin, round_trip * 3 / 2));
+  if (!totals) return;
+  const double rate = totals->PerSecond(totals->sum.delivered);
+  flat_ = rate > kGrowth * best_ ? 0 : flat_ + 1;
+  if (flat_ == 0) best_ = rate;
 }
 
 // ---------------------------------------------------------------------------------------------- whom to probe
@@ -265,6 +286,27 @@ std::uint32_t Prober::Take(PeerId other, std::uint32_t bytes_max) {
   return bytes;
 }
 
+void Prober::OnSamples(std::span<const PathSample> samples, TimePoint now) {
+  double moved = 0;
+  Duration longest{};
+  std::size_t backlogged = 0;
+  for (const PathSample& sample : samples) {
+    if (!turn().contains(sample.other) || !sample.backlogged || sample.receiver_limited) continue;
+    ++backlogged;
+    moved += sample.traffic.delivered;
+    longest = std::max(longest, sample.round_trip);
+  }
+  if (backlogged == 0 || backlogged < turn().size()) return growth_.Break();
+  growth_.Add(now, moved, longest);
+  settled_ = HasSettled();
+}
+
+bool Prober::HasSettled() const {
+  if (growth_.flat() >= kFlat || turn_.size() > 1) return growth_.flat() >= kFlat;
+  const double best = book_->BestBeside(targets_.at(*turn_.begin()).host);
+  return growth_.flat() >= 1 && best > 0 && growth_.best() >= kNearlyBest * best;
+}
+
 Prober::Ended Prober::Tick(TimePoint now, bool may_send) {
   const Duration since = now - std::exchange(last_tick_, now);
   KeepGrant(now);
@@ -305,6 +347,7 @@ void Prober::BeginTurn(std::set<PeerId> others) {
   turn_ = std::move(others);
   if (together_ && !joint_) joint_ = {.bytes = BytesOf(turn_)};
   stopped_.clear();
+  growth_.Break();
   drains_ = settled_ = false;
   paused_ = {};
 }

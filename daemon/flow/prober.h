@@ -32,9 +32,11 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "daemon/flow/traffic.h"
 #include "proto/clock.h"
 #include "proto/ids.h"
 
@@ -98,6 +100,8 @@ class ProbeBook {
   void SetAllowed(double allowed) { allowed_ = allowed; }
   double allowed() const { return allowed_; }
   void Learn(const std::string& host, double rate);
+  // Returns the best rate to any other host than this; 0: none is known.
+  double BestBeside(const std::string& host) const;
   // Never probed, or once without a rate, or with one well below the best: a plan would avoid the path, so it is probed
   // a second time, for the host of a trainer that joins is busy.
   bool IsDoubtful(const std::string& host);
@@ -135,6 +139,23 @@ class ProbeBook {
   std::deque<PeerId> line_;  // for kIsProbed
   std::map<Slot, PeerId> taken_;
   std::optional<TimePoint> worked_at_;
+};
+
+// Whether a rate still rises, in windows of at least 150 ms and 1.5 round trips.
+class Growth {
+ public:
+  // `bytes`: of the tick that ends now; those of the first call after a Break do not count.
+  void Add(TimePoint now, double bytes, Duration round_trip);
+  void Break() { *this = {}; }
+  // Windows since the first without one that was over a tenth faster than all before it.
+  int flat() const { return flat_; }
+  // The fastest of them, in bytes per second, but for growth of less than a tenth; 0: none.
+  double best() const { return best_; }
+
+ private:
+  BusyWindow window_;
+  double best_ = 0;
+  int flat_ = 0;
 };
 
 class Prober {
@@ -181,8 +202,10 @@ class Prober {
   // Returns the payload bytes of the next frame to `other`, at most `bytes_max`, and counts them as sent; 0: no more.
   // REQUIRES: turn() contains `other`.
   std::uint32_t Take(PeerId other, std::uint32_t bytes_max);
-  // The turn has measured enough: nothing more is sent, and it ends with the next tick.
-  void Settle() { settled_ = true; }
+  // One sample of each pair that has traffic. A turn settles, so that nothing more is sent and it ends with the next
+  // tick, when the rate of its pairs together rises no more for two windows; or for one where a path alone is nearly as
+  // fast as the best other, so that a plan has no cause to avoid it.
+  void OnSamples(std::span<const PathSample> samples, TimePoint now);
 
   // `may_send`: whether probes are allowed now.
   Ended Tick(TimePoint now, bool may_send);
@@ -218,6 +241,7 @@ class Prober {
   void OnStop(PeerId from);
   void Say(PeerId to, Step step) { messages_.push_back({to, step}); }
   void Ask(PeerId other);
+  bool HasSettled() const;
   // Returns whether the turn is over.
   bool Spend(Duration time);
   // REQUIRES: a turn.
@@ -257,6 +281,7 @@ class Prober {
   Duration paused_{};            // how long sending has not been allowed
   bool drains_ = false;          // the bytes were used up a tick ago
   bool settled_ = false;
+  Growth growth_;  // of the turn's rate
   Ended current_;  // of the turn
   TimePoint last_tick_{};
   // ---- as the probed

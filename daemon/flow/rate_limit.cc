@@ -45,10 +45,18 @@ bool RateLimit::HasHelped(const Window& window) const {
 }
 
 void RateLimit::Assume(double limit) {
-  if (!assumed_) assumed_ = Assumed();
-  assumed_->grown_at = 0;
+  assumed_ = {
+      .initial = limit, .given_before = assumed_ ? assumed_->given_before : 0, .full = assumed_ ? assumed_->full : 0};
   limit_ = limit;
-  model_.Assume(limit);
+}
+
+void RateLimit::AssumeSeen(double limit) {
+  Assume(limit);
+  model_.Raise(limit);
+}
+
+void RateLimit::Observe(const Window& window) {
+  model_.Estimate(window, model_.Read(window, PathModel::Limit::kNone), {});
 }
 
 void RateLimit::Judge(const Window& window) {
@@ -62,11 +70,12 @@ void RateLimit::Judge(const Window& window) {
   if (assumed_) return JudgeAssumed(window, signs);
   const bool held = limit_ > 0 && window.held;
   const bool filled = held && !signs.queue && window.delivered > kFilled * limit_;
-  model_.Estimate(window, {.limit = limit_,
-                           .held = held,
-                           .filled = filled,
-                           .only_drained = drained_,
-                           .urgent = signs.overdriven && (held || series_ > 0)});
+  model_.Estimate(window, signs,
+                  {.limit = limit_,
+                   .held = held,
+                   .filled = filled,
+                   .only_drained = drained_,
+                   .urgent = signs.overdriven && (held || series_ > 0)});
   if (filled && !signs.lossy && limit_ > (1 + kPassed) * overdriven_) overdriven_ = 0;
   if (!signs.overdriven) {
     if (held || window.delivered > kFilled * limit_) series_ = 0;
@@ -76,7 +85,7 @@ void RateLimit::Judge(const Window& window) {
 }
 
 void RateLimit::JudgeAssumed(const Window& window, const PathModel::Signs& signs) {
-  model_.Assume(std::max(carries(), window.delivered));
+  model_.Estimate(window, signs, {});
   limit_ = std::max(limit_, window.delivered);
   const double given = std::min(window.given, std::exchange(assumed_->given_before, window.given));
   const bool is_full = signs.long_queue && window.delivered < kArrives * given;
@@ -97,7 +106,8 @@ void RateLimit::JudgeAssumed(const Window& window, const PathModel::Signs& signs
 void RateLimit::Rest() {
   if (assumed_) assumed_->grown_at = 0;
   if (doubled_ && limit_ < best_) return;  // it passed before
-  limit_ = std::min(limit_, std::max((1 + kNear) * carries(), kFloor * series_));
+  const double passes = std::max(carries(), assumed_ ? assumed_->initial : 0);
+  limit_ = std::min(limit_, std::max((1 + kNear) * passes, kFloor * series_));
 }
 
 RateLimit::Move RateLimit::Choose(const Window& window, const PathModel::Signs& signs) const {
@@ -143,7 +153,8 @@ void RateLimit::Make(Move move, const Window& window) {
 }
 
 void RateLimit::Lower(const Window& window) {
-  const double c = std::max(carries(), window.delivered);
+  const double known = limit_ <= 0 && window.app_limited ? model_.recent() : carries();
+  const double c = std::max(known, window.delivered);
   const double before = limit_ > 0 ? limit_ : c;
   if (std::exchange(assumed_, std::nullopt)) limit_ = 0;
   if (series_ <= 0) {

@@ -55,18 +55,28 @@ class RateLimit {
   explicit RateLimit(std::uint32_t share = kShareDefault);
 
   void Judge(const Window& window);
+  // A window of a path that gets no limit: it is nearby.
+  void Observe(const Window& window);
+  // It was seen to carry this.
+  void Raise(double bandwidth) { model_.Raise(bandwidth); }
   // The path is not backlogged. Cuts the limit back to just above c: a raise that was not used is not kept.
   void Rest();
-  // While there is no limit: an initial one, which is known to pass. It is raised to the delivery rate if that is
+  // While there is no limit: an initial one, which may pass. It is raised to the delivery rate if that is
   // higher; it grows by 25% a pace-limited window if over 70% is delivered, under 10% is lost, and 5% more is delivered
   // than at its last growth, or more lanes may carry more; it ends when the first real limit is found: by losses, or in
   // two windows in a row with a long queue in which under 0.9 arrives of what was given a window before.
   void Assume(double limit);
+  // Likewise, and it is known to pass.
+  void AssumeSeen(double limit);
   bool assumed() const { return assumed_.has_value(); }
+  // What was learnt was learnt long ago.
+  void Age() { model_.Age(); }
   // Returns whether there is a limit that was measured, not assumed.
   bool known() const { return limit_ > 0 && !assumed(); }
   // c in bytes per second; 0: unknown.
   double carries() const { return model_.bandwidth(); }
+  // Returns whether c is more than a lower bound.
+  bool is_measured() const { return model_.is_measured(); }
   // Bytes per second; 0: unlimited.
   double limit() const { return limit_; }
 
@@ -83,6 +93,7 @@ class RateLimit {
 
   // While the limit is assumed.
   struct Assumed {
+    double initial = 0;
     double given_before = 0;
     double grown_at = 0;  // delivery rate when it grew last
     int full = 0;         // windows in a row in which it was more than the path carries

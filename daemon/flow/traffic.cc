@@ -19,11 +19,17 @@ std::optional<BusyWindow::Totals> BusyWindow::Extend(TimePoint now, const Traffi
   sum.queueing += tick.queueing;
   sum.standing += tick.standing;
   sum.alone = sum.alone && tick.alone;
+  sum.app_limited = sum.app_limited || tick.app_limited;
   totals_.lasted += now - std::exchange(*last_, now);
   totals_.held_ticks += tick.held;
   ++totals_.ticks;
   if (totals_.lasted < length) return std::nullopt;
   return std::exchange(totals_, {});
+}
+
+std::optional<BusyWindow::Totals> BusyWindow::Unfinished(TimePoint now, const Traffic& tick, Duration least) const {
+  BusyWindow window = *this;
+  return last_ ? window.Extend(now, tick, least) : std::nullopt;
 }
 
 }  // namespace ringway::flow

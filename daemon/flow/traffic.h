@@ -30,6 +30,13 @@ struct Traffic {
   Duration standing{};          // the part of it that jitter does not explain
   bool held = false;            // pace-limited by the mover's own limit
   bool alone = true;            // no other path was backlogged
+  bool app_limited = false;     // something else may have been the bottleneck (path_model.h)
+};
+
+// An estimate of a path's or an uplink's bandwidth (path_model.h).
+struct Bandwidth {
+  double bytes_per_second = 0;  // 0: nothing
+  bool is_measured = false;     // else it is a lower bound
 };
 
 // All lanes of a pair in one tick.
@@ -42,12 +49,13 @@ struct PathSample {
   bool held_by_uplink = false;    // pace-limited by the host's uplink
   bool lanes_are_enough = false;  // more lanes would carry no more, as far as is known
   Duration round_trip{};          // minimum; 0: not known
+  Bandwidth bandwidth{};          // if it was measured since the last sample
 };
 
 class BusyWindow {
  public:
   struct Totals {
-    Traffic sum;  // `alone`: in all ticks
+    Traffic sum;  // `alone`: in all ticks; `app_limited`: in any
     Duration lasted{};
     int ticks = 0;
     int held_ticks = 0;
@@ -61,6 +69,9 @@ class BusyWindow {
   // The mover is the bottleneck, and was since the last call unless the window starts with this one. Returns the window
   // once it has lasted for `length`.
   std::optional<Totals> Extend(TimePoint now, const Traffic& tick, Duration length, Duration lead = {});
+  // The mover was the bottleneck in a part of this tick, at least, and is not now. Returns what the window has, this
+  // tick included, if it lasted for `least`.
+  std::optional<Totals> Unfinished(TimePoint now, const Traffic& tick, Duration least) const;
   // The mover is not the bottleneck; the window continues when it is again, after another lead.
   void Pause() { busy_since_ = last_ = std::nullopt; }
   // Likewise, but the window is discarded.

@@ -17,7 +17,10 @@ void PeerRuntime::SamplePaths(TimePoint now) {
   for (auto& [other, pair] : pairs_) {
     const bool waits = std::find(waiting.begin(), waiting.end(), other) != waiting.end();
     const flow::PairFlow::Verdict verdict = pair.Sample(waits, now);
-    if (verdict.sample) samples.push_back(*verdict.sample);
+    if (verdict.sample) {
+      samples.push_back(*verdict.sample);
+      samples.back().bandwidth = sink_->flow().TakeBandwidth({.self = options_.self, .other = other});
+    }
     for (const auto& [lane, why] : verdict.replace) {
       replaced.emplace_back(LaneOf(other, LaneId(static_cast<std::uint32_t>(lane))), why);
     }
@@ -28,7 +31,7 @@ void PeerRuntime::SamplePaths(TimePoint now) {
     if (!RINGWAY_MUTANT(kKeepStalledLane)) GiveUp(lane, why);
   }
   for (const auto& [other, lanes] : wanted) peer_.WantLanes(other, static_cast<std::uint32_t>(lanes), now);
-  if (!samples.empty()) peer_.OnPathSamples(samples, now);
+  if (!samples.empty()) peer_.OnPathSamples(samples, sink_->flow().UplinkBandwidth(), now);
   if (!samples.empty() || !wanted.empty()) Run();
 }
 

@@ -71,22 +71,102 @@ TEST(PathModelTest, LongQueueThatStaysIsForeignUntilItIsGoneForLong) {
   EXPECT_FALSE(see(1, {}));
 }
 
-TEST(PathModelTest, BandwidthFallsOnlyWhereThePathIsFullOrOverdriven) {
-  PathModel model;
-  model.Estimate(kQuiet, {});
-  EXPECT_EQ(model.bandwidth(), 50e6);
+// A path, as windows of it come in while nothing limits it.
+class BandwidthTest : public testing::Test {
+ protected:
+  void See(PathModel::Window window, const PathModel::Drive& drive = {}) {
+    const auto limit = drive.limit > 0 ? Limit::kMeasured : Limit::kNone;
+    model_.Estimate(window, model_.Read(window, limit), drive);
+  }
+  void See(double rate, int windows = 1, bool app_limited = false, Duration queueing = {}) {
+    for (int i = 0; i < windows; ++i) {
+      See({.given = rate,
+           .delivered = rate,
+           .queueing = queueing,
+           .round_trip = milliseconds(160),
+           .app_limited = app_limited});
+    }
+  }
+
+  PathModel model_;
+};
+
+TEST_F(BandwidthTest, UnderALimitItFallsOnlyWhereThePathIsFullOrOverdriven) {
+  See(50e6, 2);
+  EXPECT_EQ(model_.bandwidth(), 50e6);
   PathModel::Window slow = kQuiet;
   slow.given = slow.delivered = 10e6;
-  model.Estimate(slow, {.limit = 50e6, .held = true});
-  EXPECT_EQ(model.bandwidth(), 50e6) << "a ring's links wait for each other";
+  See(slow, {.limit = 50e6, .held = true});
+  EXPECT_EQ(model_.bandwidth(), 50e6) << "a ring's links wait for each other";
   slow.given = 50e6;
-  for (int i = 0; i < 30; ++i) model.Estimate(slow, {.limit = 50e6, .held = true});
-  EXPECT_TRUE(model.FallsShort());
-  EXPECT_LT(model.bandwidth(), 11e6);
-  model.Estimate(kQuiet, {.limit = 48e6, .held = true, .filled = true});
-  EXPECT_EQ(model.bandwidth(), 48e6);
-  model.Estimate(kQuiet, {.limit = 47e6, .held = true, .filled = true, .only_drained = true});
-  EXPECT_EQ(model.bandwidth(), 48e6) << "the limit was lowered for a queue";
+  for (int i = 0; i < 30; ++i) See(slow, {.limit = 50e6, .held = true});
+  EXPECT_TRUE(model_.FallsShort());
+  EXPECT_LT(model_.bandwidth(), 11e6);
+  See(kQuiet, {.limit = 48e6, .held = true, .filled = true});
+  EXPECT_EQ(model_.bandwidth(), 48e6);
+  See(kQuiet, {.limit = 47e6, .held = true, .filled = true, .only_drained = true});
+  EXPECT_EQ(model_.bandwidth(), 48e6) << "the limit was lowered for a queue";
+}
+
+TEST_F(BandwidthTest, AGrowingCongestionWindowShowsALowerBound) {
+  for (const double rate : {1e6, 3e6, 9e6, 27e6}) {
+    See(rate);
+    EXPECT_FALSE(model_.is_measured());
+    EXPECT_EQ(model_.bandwidth(), rate);
+  }
+  See(30e6);
+  EXPECT_TRUE(model_.is_measured());
+}
+
+TEST_F(BandwidthTest, LanesThatStallAtTheirStartAreNotAPathThatIsSlow) {
+  See(1e6);
+  for (const double rate : {0.2e6, 0.01e6, 0.5e6, 0.1e6}) See(rate);
+  EXPECT_FALSE(model_.is_measured());
+  See(50e6, 3);
+  EXPECT_TRUE(model_.is_measured());
+  EXPECT_NEAR(model_.bandwidth(), 50e6, 1e6);
+}
+
+TEST_F(BandwidthTest, BunchedAcknowledgementsMakeLittleOfADifference) {
+  See(50e6, 5);
+  for (int i = 0; i < 50; ++i) {
+    See(60e6);
+    See(40e6);
+    EXPECT_NEAR(model_.bandwidth(), 50e6, 5e6);
+  }
+}
+
+// As when several paths share an uplink: each gets a part of it.
+TEST_F(BandwidthTest, AppLimitedWindowsRaiseItAndDoNotLowerIt) {
+  See(50e6, 5);
+  See(20e6, 20, true);
+  EXPECT_EQ(model_.bandwidth(), 50e6);
+  See(80e6, 20, true);
+  EXPECT_NEAR(model_.bandwidth(), 80e6, 1e6);
+  PathModel::Window part = kQuiet;
+  part.delivered = 20e6;
+  part.app_limited = true;
+  for (int i = 0; i < 20; ++i) See(part, {.limit = 60e6, .held = true});
+  EXPECT_NEAR(model_.bandwidth(), 80e6, 1e6) << "nor under a limit, though the path seems to fall short";
+}
+
+TEST_F(BandwidthTest, AnAppLimitedWindowWithAQueueOfThePathsOwnLowersIt) {
+  See(50e6, 5);
+  See(20e6, 20, true, milliseconds(30));
+  EXPECT_NEAR(model_.bandwidth(), 20e6, 1e6);
+}
+
+TEST_F(BandwidthTest, AppLimitedWindowsAloneShowALowerBound) {
+  See(20e6, 20, true);
+  EXPECT_FALSE(model_.is_measured());
+  EXPECT_EQ(model_.bandwidth(), 20e6);
+}
+
+TEST_F(BandwidthTest, WhatWasMeasuredLongAgoCountsAsMuchAsTheNextWindow) {
+  See(50e6, 20);
+  model_.Age();
+  See(10e6, 3);
+  EXPECT_LT(model_.bandwidth(), 27e6);
 }
 
 }  // namespace

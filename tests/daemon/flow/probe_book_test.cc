@@ -32,7 +32,7 @@ TEST_F(HostProbersTest, OnePeerProbesForAllOfItsHost) {
   neighbour_.On(PeerId(7), Step::kGrant, now_);
   EXPECT_EQ(neighbour_.turn(), kNoPeer) << "two at once would measure each other";
   EXPECT_EQ(SaidByNeighbour(), (Messages{{PeerId(7), Step::kRelease}})) << "nor does it ask";
-  prober_.Settle();
+  Settle();
   (void)Tick();
   prober_.Learn(kA, 5e6);
   for (int tick = 0; tick < 1000; ++tick) {
@@ -72,7 +72,7 @@ TEST_F(HostProbersTest, WhatOnePeersProbeShowsTheOthersOfItsHostAdopt) {
   neighbour_.Want(PeerId(7), "host3", 1000, now_);
   EXPECT_TRUE(neighbour_.TakeProbed().empty());
   BeginA(1000);
-  prober_.Settle();
+  Settle();
   (void)Tick();
   prober_.Learn(kA, 5e6);
   EXPECT_EQ(neighbour_.TakeProbed(), (std::map<PeerId, double>{{PeerId(7), 5e6}}));
@@ -141,7 +141,7 @@ class ManyHostsTest : public ProberTest {
       for (const auto& said : Said()) {
         if (said.step == Step::kAsk) On(said.to, Step::kGrant);
       }
-      prober_.Settle();
+      Settle();
       const std::set<PeerId> ended = Tick();
       if (!ended.empty()) quiet = 0;
       if (ended.size() == 1 && prober_.RateTo(*ended.begin()) == 0) prober_.Learn(*ended.begin(), 1e8);
@@ -173,7 +173,7 @@ TEST_F(ManyHostsTest, HalfOfThemAreEnoughForTheUplinkAndOnce) {
       if (said.step == Step::kAsk && said.to.value % 2 == 0) On(said.to, Step::kGrant);
       if (said.step == Step::kAsk && said.to == PeerId(17) && together == 0) On(said.to, Step::kGrant);
     }
-    prober_.Settle();
+    Settle();
     const std::set<PeerId> ended = Tick();
     if (ended.size() == 1) prober_.Learn(*ended.begin(), 1e8);
     together += ended.size() > 1;
@@ -197,7 +197,7 @@ TEST_F(ManyHostsTest, APathThatLooksSlowIsProbedASecondTime) {
     for (const auto& said : Said()) {
       if (said.step == Step::kAsk) On(said.to, Step::kGrant);
     }
-    prober_.Settle();
+    Settle();
     const std::set<PeerId> ended = Tick();
     if (ended == std::set{PeerId(17)}) prober_.Learn(PeerId(17), 1e8);
     if (ended == std::set{PeerId(18)}) prober_.Learn(PeerId(18), ++probes == 1 ? 5e7 : 1e8);

@@ -32,6 +32,20 @@ class ProberTest : public testing::Test {
   void On(PeerId from, Step step) { prober_.On(from, step, now_); }
   using Messages = std::vector<Prober::Message>;
   Messages Said() { return prober_.TakeMessages(); }
+  // One tick of 50 ms in which the turn's peers, or `others`, were sent this rate each, in bytes per second.
+  void Deliver(double rate, const std::set<PeerId>& others) {
+    sampled_at_ += milliseconds(50);
+    std::vector<PathSample> samples;
+    for (const PeerId other : others) {
+      samples.push_back(
+          {.other = other, .traffic = {.delivered = rate / 20}, .backlogged = true, .round_trip = milliseconds(100)});
+    }
+    prober_.OnSamples(samples, sampled_at_);
+  }
+  // The turn's rate rises no more.
+  void Settle() {
+    for (int tick = 0; tick < 10; ++tick) Deliver(10e6, prober_.turn());
+  }
   // A probe of A that has begun.
   void BeginA(std::uint64_t bytes) {
     Want(kA, bytes);
@@ -45,6 +59,7 @@ class ProberTest : public testing::Test {
   std::shared_ptr<ProbeBook> book_ = std::make_shared<ProbeBook>();
   Prober prober_{kSelf, book_};
   TimePoint now_{std::chrono::seconds(10)};
+  TimePoint sampled_at_ = now_;
 };
 
 }  // namespace ringway::flow

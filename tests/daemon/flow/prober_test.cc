@@ -353,7 +353,7 @@ TEST_F(TogetherTest, WhoIsForgottenIsNotWaitedFor) {
 TEST_F(ProberTest, AProbeThatSettlesEndsAtTheNextTickAndIsTheLastForLong) {
   BeginA(1000);
   EXPECT_EQ(prober_.Take(kA, 400), 400u);
-  prober_.Settle();
+  Settle();
   EXPECT_EQ(prober_.turn(), kNoPeer) << "nothing more is to be sent";
   now_ += milliseconds(100);
   const Prober::Ended ended = prober_.Tick(now_, true);
@@ -370,7 +370,7 @@ TEST_F(ProberTest, AProbeThatHasSettledIsOverWhateverBeginsThen) {
   Want(kB, 1000);
   BeginA(1000);
   EXPECT_EQ(prober_.Take(kA, 400), 400u);
-  prober_.Settle();
+  Settle();
   On(kA, Step::kStop);
   EXPECT_EQ(Tick(false), (std::set{kA}));
   EXPECT_EQ(Said(), (Messages{{kA, Step::kRelease}}));
