@@ -8,7 +8,7 @@
 //                 of both, for ACKs arrive in bursts. The first has to be steady, too, at most a quarter below: after a
 //                 burst of losses lanes stall for a while
 //   app-limited   other paths sent, the uplink's limit held segments back, or the receiver did, and the path has no
-//                 queue of its own. Such a window raises c only: the path may carry more than its part of what they share
+//                 queue of its own. Such a window only raises c, for it shows a part of what the path carries
 //   falls short   EWMAs of the rates that the lanes are given and deliver differ by over 1.5%: the path is full.
 //                 Deliveries below the limit alone do not say so: a ring's links wait for each other
 //   pace-limited  (held) segments waited for the limit; otherwise a higher one is not needed, and deliveries say little

@@ -27,11 +27,7 @@ constexpr double kDrain = 0.99;
 constexpr double kDrainMost = 0.95;
 constexpr double kDrained = 0.95;  // of c
 
-// Gains of the moves that raise the limit, at the default share.
-constexpr double kNudge = 0.005;
-constexpr double kPress = 0.02;
-constexpr double kProbe = 0.03;  // the first; doubles with each in a row
-constexpr double kProbeMax = 0.25;
+constexpr double kGrowthMax = 0.25;
 
 // Operations that did not fill the path have shown less than it carries.
 constexpr double kMoreThanSeen = 1.25;
@@ -97,7 +93,7 @@ void RateLimit::JudgeAssumed(const Window& window, const PathModel::Signs& signs
   } else if (window.held && !is_full && most_arrives &&
              (signs.bound_by_lanes || window.delivered > (1 + kNear) * assumed_->grown_at)) {
     assumed_->grown_at = window.delivered;
-    limit_ *= 1 + kProbeMax;
+    limit_ *= 1 + kGrowthMax;
   } else if (signs.overdriven) {
     Lower(window);
   }
@@ -122,34 +118,39 @@ RateLimit::Move RateLimit::Choose(const Window& window, const PathModel::Signs& 
   return signs.queue ? Move::kPress : Move::kProbe;
 }
 
+// How much of itself a move adds to the limit.
+struct RateLimit::Gain {
+  double gain = 0;
+  bool of_share = false;   // at the default share; in proportion to it
+  bool keeps_run = false;  // of probes, each of which gains twice as much as the one before
+};
+
+constexpr RateLimit::Gain RateLimit::kGains[] = {
+    /* kLower  */ {},
+    /* kHold   */ {},
+    /* kRegrow */ {.gain = 1, .keeps_run = true},
+    /* kDrain  */ {},
+    /* kYield  */ {},
+    /* kNudge  */ {.gain = 0.005, .of_share = true},
+    /* kPress  */ {.gain = 0.02, .of_share = true, .keeps_run = true},
+    /* kProbe  */ {.gain = 0.03, .keeps_run = true},
+};
+
+double RateLimit::GainOf(Move move) {
+  const Gain& row = kGains[static_cast<int>(move)];
+  if (!row.keeps_run) probes_ = 0;
+  const double share = static_cast<double>(share_) / kShareDefault;
+  if (move == Move::kProbe) return std::min({kGrowthMax, kGrowthMax * share, std::ldexp(row.gain, probes_++)});
+  const double gain = row.of_share ? row.gain * share : row.gain;
+  return move == Move::kNudge && drained_ ? 2 * gain : gain;  // a queue shows before it overflows
+}
+
 void RateLimit::Make(Move move, const Window& window) {
-  const bool keeps_run = move == Move::kRegrow || move == Move::kPress || move == Move::kProbe;
-  if (!keeps_run) probes_ = 0;
-  const auto of_share = [&](double gain) { return gain * share_ / kShareDefault; };
-  switch (move) {
-    case Move::kLower:
-      return Lower(window);
-    case Move::kHold:
-      return;
-    case Move::kRegrow:
-      limit_ *= 2;
-      doubled_ = true;
-      return;
-    case Move::kDrain:
-      return Drain();
-    case Move::kYield:
-      limit_ = std::max({carries(), less_ * std::min(overdriven_, limit_), kDrain * limit_});
-      return;
-    case Move::kNudge:
-      limit_ *= 1 + (drained_ ? 2 : 1) * of_share(kNudge);  // a queue shows before it overflows
-      return;
-    case Move::kPress:
-      limit_ *= 1 + of_share(kPress);
-      return;
-    case Move::kProbe:
-      limit_ *= 1 + std::min({kProbeMax, of_share(kProbeMax), std::ldexp(kProbe, probes_++)});
-      return;
-  }
+  limit_ *= 1 + GainOf(move);
+  doubled_ = doubled_ || move == Move::kRegrow;
+  if (move == Move::kLower) Lower(window);
+  if (move == Move::kDrain) Drain();
+  if (move == Move::kYield) limit_ = std::max({carries(), less_ * std::min(overdriven_, limit_), kDrain * limit_});
 }
 
 void RateLimit::Lower(const Window& window) {

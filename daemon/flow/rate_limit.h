@@ -87,6 +87,9 @@ class RateLimit {
   // Returns whether less is lost since the limit was lowered, so that the losses were ours.
   bool HasHelped(const Window& window) const;
   Move Choose(const Window& window, const PathModel::Signs& signs) const;
+  struct Gain;
+  static const Gain kGains[];  // by Move
+  double GainOf(Move move);
   void Make(Move move, const Window& window);
   void Lower(const Window& window);
   void Drain();
