@@ -14,6 +14,13 @@ const std::set<PeerId> kNobody;
 
 // A path that carries less of what the uplink does limits what goes over it.
 constexpr double kLimitsShare = 0.8;
+constexpr std::size_t kFewHosts = 4;
+
+constexpr Duration kGatherMax = std::chrono::seconds(5);
+constexpr Duration kGrantMax = std::chrono::seconds(9);  // longer than to gather and to probe
+constexpr Duration kWaitsMax = std::chrono::seconds(1);
+constexpr Duration kOverdue = std::chrono::minutes(1);
+constexpr std::uint64_t kWorthwhilePart = 8;  // of its bytes; a probe of less shows nothing
 
 constexpr Duration kWindowMin = std::chrono::milliseconds(150);
 constexpr double kGrowth = 1.1;
@@ -103,6 +110,55 @@ void ProbeBook::Give(Slot slot, PeerId self) {
   if (found != taken_.end() && found->second == self) taken_.erase(found);
 }
 
+// ---------------------------------------------------------------------------------------------- grants
+
+void ProbeGrants::OnAsk(PeerId from, TimePoint now, Out& out) {
+  if (holder_ == from) {
+    if (may_probe_) out.push_back({from, ProbeStep::kGrant});
+    return;
+  }
+  if (std::find(waiting_.begin(), waiting_.end(), from) == waiting_.end()) waiting_.push_back(from);
+  if (!holder_) GrantNext(now, out);
+}
+
+void ProbeGrants::OnRelease(PeerId from, TimePoint now, Out& out) {
+  std::erase(waiting_, from);
+  if (holder_ != from) return;
+  Drop();
+  GrantNext(now, out);
+}
+
+void ProbeGrants::Forget(PeerId other) {
+  std::erase(waiting_, other);
+  if (holder_ == other) Drop();
+}
+
+void ProbeGrants::Tick(TimePoint now, Out& out) {
+  const bool is_quiet = book_->IsQuiet(now);
+  if (holder_ && now >= held_until_) {
+    out.push_back({*holder_, ProbeStep::kStop});
+    Drop();
+  } else if (holder_ && std::exchange(may_probe_, is_quiet) != is_quiet) {
+    out.push_back({*holder_, is_quiet ? ProbeStep::kGrant : ProbeStep::kStop});
+  }
+  if (!holder_) GrantNext(now, out);
+}
+
+void ProbeGrants::Drop() {
+  holder_.reset();
+  book_->Give(ProbeBook::Slot::kIsProbed, self_);
+}
+
+void ProbeGrants::GrantNext(TimePoint now, Out& out) {
+  if (waiting_.empty()) return book_->Give(ProbeBook::Slot::kIsProbed, self_);  // the place in line, too
+  if (!book_->IsQuiet(now) || !book_->TakeInTurn(self_)) return;
+  holder_ = waiting_.front();
+  waiting_.pop_front();
+  held_until_ = now + kGrantMax;
+  may_probe_ = true;
+  out.push_back({*holder_, ProbeStep::kGrant});
+}
+
 // ---------------------------------------------------------------------------------------------- growth
 
 void Growth::Add(TimePoint now, double bytes, Duration round_trip) {
@@ -115,10 +171,7 @@ void Growth::Add(TimePoint now, double bytes, Duration round_trip) {
 
 // ---------------------------------------------------------------------------------------------- whom to probe
 
-Prober::~Prober() {
-  book_->Give(ProbeBook::Slot::kProbes, self_);
-  book_->Give(ProbeBook::Slot::kIsProbed, self_);
-}
+Prober::~Prober() { book_->Give(ProbeBook::Slot::kProbes, self_); }
 
 void Prober::Want(PeerId other, const std::string& host, std::uint64_t bytes, TimePoint now) {
   const auto [found, is_new] = targets_.try_emplace(other);
@@ -134,12 +187,11 @@ void Prober::Want(PeerId other, const std::string& host, std::uint64_t bytes, Ti
 
 void Prober::Forget(PeerId other) {
   targets_.erase(other);
-  turn_.erase(other);
-  stopped_.erase(other);
+  turn_.others.erase(other);
+  turn_.stopped.erase(other);
   kept_.erase(other);
-  std::erase(waiting_, other);
-  if (holder_ == other) DropGrant();
-  if (turn_.empty() && !together_) book_->Give(ProbeBook::Slot::kProbes, self_);
+  grants_.Forget(other);
+  if (turn_.others.empty() && !together_) book_->Give(ProbeBook::Slot::kProbes, self_);
 }
 
 void Prober::Again(PeerId other) {
@@ -225,31 +277,22 @@ std::vector<Prober::Message> Prober::TakeMessages() { return std::exchange(messa
 void Prober::On(PeerId from, Step step, TimePoint now) {
   switch (step) {
     case Step::kAsk:
-      return OnAsk(from, now);
+      return grants_.OnAsk(from, now, messages_);
     case Step::kGrant:
       return OnGrant(from, now);
     case Step::kRelease:
-      return OnRelease(from, now);
+      return grants_.OnRelease(from, now, messages_);
     case Step::kStop:
       return OnStop(from);
   }
 }
 
-void Prober::OnAsk(PeerId from, TimePoint now) {
-  if (holder_ == from) {
-    if (may_be_probed_) Say(from, Step::kGrant);
-    return;
-  }
-  if (std::find(waiting_.begin(), waiting_.end(), from) == waiting_.end()) waiting_.push_back(from);
-  if (!holder_) GrantNext(now);
-}
-
 void Prober::OnGrant(PeerId from, TimePoint now) {
   const auto found = targets_.find(from);
   const bool asked = found != targets_.end() && std::exchange(found->second.asked, false);
-  stopped_.erase(from);
-  if (turn_.contains(from) || kept_.contains(from)) return;
-  if (!asked || !turn_.empty() || (!together_ && !IsDue(found->second, now)) ||
+  turn_.stopped.erase(from);
+  if (turn_.others.contains(from) || kept_.contains(from)) return;
+  if (!asked || !turn_.others.empty() || (!together_ && !IsDue(found->second, now)) ||
       !book_->Take(ProbeBook::Slot::kProbes, self_)) {
     return Say(from, Step::kRelease);
   }
@@ -258,21 +301,16 @@ void Prober::OnGrant(PeerId from, TimePoint now) {
   if (kept_.size() == HostsToProbe().size()) BeginTurn(std::exchange(kept_, {}));
 }
 
-void Prober::OnRelease(PeerId from, TimePoint now) {
-  std::erase(waiting_, from);
-  if (holder_ != from) return;
-  DropGrant();
-  GrantNext(now);
-}
-
 void Prober::OnStop(PeerId from) {
-  if (turn_.contains(from)) stopped_.insert(from);
+  if (turn_.others.contains(from)) turn_.stopped.insert(from);
   if (kept_.erase(from) > 0) Say(from, Step::kRelease);
 }
 
 // ---------------------------------------------------------------------------------------------- as the prober
 
-const std::set<PeerId>& Prober::turn() const { return stopped_.empty() && !settled_ ? turn_ : kNobody; }
+const std::set<PeerId>& Prober::turn() const {
+  return turn_.stopped.empty() && !turn_.settled ? turn_.others : kNobody;
+}
 
 std::uint32_t Prober::Take(PeerId other, std::uint32_t bytes_max) {
   RINGWAY_CHECK(turn().contains(other));
@@ -282,7 +320,7 @@ std::uint32_t Prober::Take(PeerId other, std::uint32_t bytes_max) {
   const auto bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(allowed, bytes_max));
   left = allowed == 0 && !together_ ? 0 : left - bytes;
   book_->Spend(host, bytes, last_tick_);
-  current_.bytes += bytes;
+  turn_.bytes += bytes;
   return bytes;
 }
 
@@ -296,34 +334,35 @@ void Prober::OnSamples(std::span<const PathSample> samples, TimePoint now) {
     moved += sample.traffic.delivered;
     longest = std::max(longest, sample.round_trip);
   }
-  if (backlogged == 0 || backlogged < turn().size()) return growth_.Break();
-  growth_.Add(now, moved, longest);
-  settled_ = HasSettled();
+  if (backlogged == 0 || backlogged < turn().size()) return turn_.growth.Break();
+  turn_.growth.Add(now, moved, longest);
+  turn_.settled = HasSettled();
 }
 
 bool Prober::HasSettled() const {
-  if (growth_.flat() >= kFlat || turn_.size() > 1) return growth_.flat() >= kFlat;
-  const double best = book_->BestBeside(targets_.at(*turn_.begin()).host);
-  return growth_.flat() >= 1 && best > 0 && growth_.best() >= kNearlyBest * best;
+  const Growth& growth = turn_.growth;
+  if (growth.flat() >= kFlat || turn_.others.size() > 1) return growth.flat() >= kFlat;
+  const double best = book_->BestBeside(targets_.at(*turn_.others.begin()).host);
+  return growth.flat() >= 1 && best > 0 && growth.best() >= kNearlyBest * best;
 }
 
 Prober::Ended Prober::Tick(TimePoint now, bool may_send) {
   const Duration since = now - std::exchange(last_tick_, now);
-  KeepGrant(now);
-  may_send = may_send && stopped_.empty();
+  grants_.Tick(now, messages_);
+  may_send = may_send && turn_.stopped.empty();
   const bool might = std::exchange(might_send_, may_send);
   paused_ = may_send ? Duration() : paused_ + since;
   Ended ended;
-  if (!turn_.empty() && (settled_ || may_send) && Spend(since)) {
+  if (!turn_.others.empty() && (turn_.settled || may_send) && Spend(since)) {
     ended = Conclude(now);
-  } else if (paused_ >= kPauseMax) {
-    for (const PeerId other : stopped_) book_->At(targets_.at(other).host).PutOff(now);
+  } else if (paused_ >= kWaitsMax) {
+    for (const PeerId other : turn_.stopped) book_->At(targets_.at(other).host).PutOff(now);
     EndTurn();
-  } else if (turn_.empty() && together_ && now >= kept_until_) {
+  } else if (turn_.others.empty() && together_ && now >= kept_until_) {
     EndGathering(now);
   }
   // Probing starts only after two ticks in which it was allowed, so not in every short pause between operations.
-  if (turn_.empty() && might && may_send) AskDue(now);
+  if (turn_.others.empty() && might && may_send) AskDue(now);
   return ended;
 }
 
@@ -333,40 +372,35 @@ std::uint64_t Prober::BytesOf(const std::set<PeerId>& others) const {
   return bytes;
 }
 
-Prober::Budget& Prober::budget() { return together_ ? *joint_ : targets_.at(*turn_.begin()).left; }
+Prober::Budget& Prober::budget() { return together_ ? *joint_ : targets_.at(*turn_.others.begin()).left; }
 
 bool Prober::Spend(Duration time) {
   Budget& left = budget();
   left.time -= time;
-  current_.lasted += time;
-  return settled_ || std::exchange(drains_, left.bytes == 0) || left.time <= Duration();
+  turn_.lasted += time;
+  return turn_.settled || std::exchange(turn_.drains, left.bytes == 0) || left.time <= Duration();
 }
 
 void Prober::BeginTurn(std::set<PeerId> others) {
-  current_ = {.others = others};
-  turn_ = std::move(others);
-  if (together_ && !joint_) joint_ = {.bytes = BytesOf(turn_)};
-  stopped_.clear();
-  growth_.Break();
-  drains_ = settled_ = false;
+  turn_ = Turn{.all = others, .others = std::move(others)};
+  if (together_ && !joint_) joint_ = {.bytes = BytesOf(turn_.others)};
   paused_ = {};
 }
 
 Prober::Ended Prober::Conclude(TimePoint now) {
-  Ended ended = std::exchange(current_, {});
-  ended.settled = settled_;
+  const Ended ended{.others = turn_.all, .bytes = turn_.bytes, .lasted = turn_.lasted, .settled = turn_.settled};
   if (together_) {
-    if (ended.settled || ended.bytes >= BytesOf(turn_) / turn_.size() / kWorthwhilePart) {
+    if (ended.settled || ended.bytes >= BytesOf(turn_.others) / turn_.others.size() / kWorthwhilePart) {
       book_->uplink().hosts = HostsToProbe().size();
     }
     book_->uplink().pause = ProbeBook::kBetween;
     book_->uplink().not_before = now + ProbeBook::kBetween;
     joint_.reset();
   } else {
-    Target& target = targets_.at(*turn_.begin());
+    Target& target = targets_.at(*turn_.others.begin());
     book_->At(target.host).OnProbed(now);
     target.serial = book_->At(target.host).serial;
-    budget() = {.bytes = BytesOf(turn_)};
+    budget() = {.bytes = BytesOf(turn_.others)};
   }
   EndTurn();
   return ended;
@@ -374,8 +408,7 @@ Prober::Ended Prober::Conclude(TimePoint now) {
 
 // Ends the turn, and releases grants that were being collected.
 void Prober::EndTurn() {
-  stopped_.clear();
-  for (const std::set<PeerId>& held : {std::exchange(turn_, {}), std::exchange(kept_, {})}) {
+  for (const std::set<PeerId>& held : {std::exchange(turn_, {}).others, std::exchange(kept_, {})}) {
     for (const PeerId other : held) Say(other, Step::kRelease);
   }
   book_->Give(ProbeBook::Slot::kProbes, self_);
@@ -429,34 +462,6 @@ bool Prober::WantsTogether(TimePoint now) {
   if (!std::all_of(all.begin(), all.end(), is_worthwhile)) return false;
   const Hosts hosts = WorthProbing();
   return std::none_of(hosts.begin(), hosts.end(), [&](const auto& host) { return book_->IsDoubtful(host.first); });
-}
-
-// ---------------------------------------------------------------------------------------------- as the probed
-
-void Prober::KeepGrant(TimePoint now) {
-  const bool is_quiet = book_->IsQuiet(now);
-  if (holder_ && now >= held_until_) {
-    Say(*holder_, Step::kStop);
-    DropGrant();
-  } else if (holder_ && std::exchange(may_be_probed_, is_quiet) != is_quiet) {
-    Say(*holder_, is_quiet ? Step::kGrant : Step::kStop);
-  }
-  if (!holder_) GrantNext(now);
-}
-
-void Prober::DropGrant() {
-  holder_.reset();
-  book_->Give(ProbeBook::Slot::kIsProbed, self_);
-}
-
-void Prober::GrantNext(TimePoint now) {
-  if (waiting_.empty()) return book_->Give(ProbeBook::Slot::kIsProbed, self_);  // the place in line, too
-  if (!book_->IsQuiet(now) || !book_->TakeInTurn(self_)) return;
-  holder_ = waiting_.front();
-  waiting_.pop_front();
-  held_until_ = now + kGrantMax;
-  may_be_probed_ = true;
-  Say(*holder_, Step::kGrant);
 }
 
 }  // namespace ringway::flow

@@ -158,15 +158,45 @@ class Growth {
   int flat_ = 0;
 };
 
+// Numbered as control::Probe::Step.
+enum class ProbeStep : std::uint8_t { kAsk, kGrant, kRelease, kStop };
+struct ProbeMessage {
+  PeerId to;
+  ProbeStep step = ProbeStep::kAsk;
+  friend bool operator==(const ProbeMessage&, const ProbeMessage&) = default;
+};
+
+// Whom a peer lets probe it: one at a time, first come, first served, and nobody while its host has work.
+class ProbeGrants {
+ public:
+  ProbeGrants(PeerId self, std::shared_ptr<ProbeBook> book) : self_(self), book_(std::move(book)) {}
+  ~ProbeGrants() { book_->Give(ProbeBook::Slot::kIsProbed, self_); }
+  ProbeGrants(const ProbeGrants&) = delete;
+  ProbeGrants& operator=(const ProbeGrants&) = delete;
+
+  // What there is to say is appended to `out`.
+  using Out = std::vector<ProbeMessage>;
+  void OnAsk(PeerId from, TimePoint now, Out& out);
+  void OnRelease(PeerId from, TimePoint now, Out& out);
+  void Forget(PeerId other);
+  void Tick(TimePoint now, Out& out);
+
+ private:
+  void Drop();
+  void GrantNext(TimePoint now, Out& out);
+
+  const PeerId self_;
+  const std::shared_ptr<ProbeBook> book_;
+  std::deque<PeerId> waiting_;
+  std::optional<PeerId> holder_;
+  TimePoint held_until_{};
+  bool may_probe_ = true;  // the last answer to the holder
+};
+
 class Prober {
  public:
-  // Numbered as control::Probe::Step.
-  enum class Step : std::uint8_t { kAsk, kGrant, kRelease, kStop };
-  struct Message {
-    PeerId to;
-    Step step = Step::kAsk;
-    friend bool operator==(const Message&, const Message&) = default;
-  };
+  using Step = ProbeStep;
+  using Message = ProbeMessage;
   // A turn that is over.
   struct Ended {
     std::set<PeerId> others;  // none: no turn has ended
@@ -175,7 +205,7 @@ class Prober {
     bool settled = false;
   };
 
-  Prober(PeerId self, std::shared_ptr<ProbeBook> book) : self_(self), book_(std::move(book)) {}
+  Prober(PeerId self, const std::shared_ptr<ProbeBook>& book) : self_(self), book_(book), grants_(self, book) {}
   ~Prober();
   Prober(const Prober&) = delete;
   Prober& operator=(const Prober&) = delete;
@@ -213,17 +243,20 @@ class Prober {
   std::set<PeerId> TakeOverdue(TimePoint now);
 
  private:
-  static constexpr Duration kTimeMax = std::chrono::seconds(3);
-  static constexpr Duration kGatherMax = std::chrono::seconds(5);
-  static constexpr Duration kGrantMax = kGatherMax + kTimeMax + std::chrono::seconds(1);
-  static constexpr Duration kPauseMax = std::chrono::seconds(1);
-  static constexpr Duration kOverdue = std::chrono::minutes(1);
-  static constexpr std::size_t kFewHosts = 4;
-  static constexpr std::uint64_t kWorthwhilePart = 8;  // of its bytes; a probe of less shows nothing
-
+  // What is left of a probe, which may take several turns.
   struct Budget {
     std::uint64_t bytes = 0;
-    Duration time = kTimeMax;
+    Duration time = std::chrono::seconds(3);
+  };
+  struct Turn {
+    std::set<PeerId> all;  // with those that have gone since
+    std::set<PeerId> others;
+    std::set<PeerId> stopped{};  // those whose hosts have work
+    std::uint64_t bytes = 0;     // sent
+    Duration lasted{};
+    bool drains = false;  // the budget's bytes were used up a tick ago
+    bool settled = false;
+    Growth growth{};
   };
   struct Target {
     std::string host;
@@ -235,9 +268,7 @@ class Prober {
   };
   using Hosts = std::map<std::string, PeerId>;  // the first peer of each that may be probed
 
-  void OnAsk(PeerId from, TimePoint now);
   void OnGrant(PeerId from, TimePoint now);
-  void OnRelease(PeerId from, TimePoint now);
   void OnStop(PeerId from);
   void Say(PeerId to, Step step) { messages_.push_back({to, step}); }
   void Ask(PeerId other);
@@ -261,35 +292,20 @@ class Prober {
   // Returns whether the day's bytes are enough for a probe.
   bool IsWorthwhile(const Target& target, TimePoint now);
   bool IsDue(const Target& target, TimePoint now);
-  // The part of the probed peer.
-  void KeepGrant(TimePoint now);
-  void DropGrant();
-  void GrantNext(TimePoint now);
 
   const PeerId self_;
   const std::shared_ptr<ProbeBook> book_;
-  // ---- as the prober
+  ProbeGrants grants_;
   std::map<PeerId, Target> targets_;
   std::set<PeerId> used_;
-  std::set<PeerId> turn_;
-  std::set<PeerId> stopped_;     // peers of the turn whose hosts have work
+  Turn turn_;                    // nobody's, if no path is probed
   bool together_ = false;        // probing several at once, or collecting grants for it
   std::optional<Budget> joint_;  // of the current probe of several
   std::set<PeerId> kept_;        // grants collected so far
   TimePoint kept_until_{};       // when those expire
   bool might_send_ = false;      // at the last tick
   Duration paused_{};            // how long sending has not been allowed
-  bool drains_ = false;          // the bytes were used up a tick ago
-  bool settled_ = false;
-  Growth growth_;  // of the turn's rate
-  Ended current_;  // of the turn
   TimePoint last_tick_{};
-  // ---- as the probed
-  std::deque<PeerId> waiting_;
-  std::optional<PeerId> holder_;
-  TimePoint held_until_{};
-  bool may_be_probed_ = true;  // the last answer to the holder
-
   std::vector<Message> messages_;
 };
 
