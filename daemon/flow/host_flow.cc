@@ -194,7 +194,7 @@ double HostFlow::FastestPath() const {
   double best = 0;
   for (const auto& [key, path] : paths_) {
     const RateLimit& rate_limit = path.judged.rate_limit;
-    if (!IsNearby(path.last)) best = std::max(best, rate_limit.limit() > 0 ? rate_limit.limit() : rate_limit.carries());
+    if (!IsNearby(path.last)) best = std::max(best, rate_limit.known() ? rate_limit.limit() : rate_limit.carries());
   }
   return best;
 }

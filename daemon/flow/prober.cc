@@ -381,14 +381,14 @@ bool Prober::Spend(Duration time) {
   return turn_.settled || std::exchange(turn_.drains, left.bytes == 0) || left.time <= Duration();
 }
 
-void Prober::BeginTurn(std::set<PeerId> others) {
-  turn_ = Turn{.all = others, .others = std::move(others)};
+void Prober::BeginTurn(const std::set<PeerId>& others) {
+  turn_ = Turn{.all = others, .others = others};
   if (together_ && !joint_) joint_ = {.bytes = BytesOf(turn_.others)};
   paused_ = {};
 }
 
 Prober::Ended Prober::Conclude(TimePoint now) {
-  const Ended ended{.others = turn_.all, .bytes = turn_.bytes, .lasted = turn_.lasted, .settled = turn_.settled};
+  Ended ended{.others = turn_.all, .bytes = turn_.bytes, .lasted = turn_.lasted, .settled = turn_.settled};
   if (together_) {
     if (ended.settled || ended.bytes >= BytesOf(turn_.others) / turn_.others.size() / kWorthwhilePart) {
       book_->uplink().hosts = HostsToProbe().size();

@@ -278,7 +278,7 @@ class Prober {
   // REQUIRES: a turn.
   Budget& budget();
   std::uint64_t BytesOf(const std::set<PeerId>& others) const;
-  void BeginTurn(std::set<PeerId> others);
+  void BeginTurn(const std::set<PeerId>& others);
   Ended Conclude(TimePoint now);
   void EndTurn();
   // Begins the turn with the grants that were gathered, or puts it off.

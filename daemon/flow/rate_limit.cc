@@ -196,8 +196,10 @@ RateLimit PathMemory::Recall(const std::string& host, TimePoint now) const {
   if (found == hosts_.end()) return fresh;
   const auto& [rate_limit, measured_at] = found->second;
   if (rate_limit.limit() > 0 && now - measured_at <= kFresh) return rate_limit;
-  const double passed = rate_limit.limit() > 0 ? rate_limit.limit() : kMoreThanSeen * rate_limit.carries();
-  if (passed > 0) fresh.Assume(passed);
+  const double passed = rate_limit.limit() > 0 ? rate_limit.limit() : rate_limit.carries();
+  if (passed <= 0) return fresh;
+  fresh.AssumeSeen(passed);
+  if (rate_limit.limit() <= 0 && !rate_limit.is_measured()) fresh.Assume(kMoreThanSeen * passed);
   return fresh;
 }
 

@@ -131,7 +131,8 @@ class RateLimit {
 //   measured             the next pair's limit is
 //   within kFresh        the same, with everything that was learnt of the path
 //   before               an initial one (RateLimit::Assume): the path may have changed
-//   without a limit      likewise, somewhat above what passed: kept lanes (net/listener.h) have open windows
+//   without a limit      likewise, the bandwidth, or somewhat above a lower bound: kept lanes (net/listener.h) have
+//                        open windows
 //   nothing passed       none
 class PathMemory {
  public:

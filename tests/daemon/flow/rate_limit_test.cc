@@ -442,6 +442,17 @@ TEST_F(PathMemoryTest, APathThatWasNeverFullStartsSomewhatAboveWhatPassed) {
   }
 }
 
+TEST_F(PathMemoryTest, APathThatWasFullAndNeverOverdrivenStartsWithItsBandwidth) {
+  RateLimit measured;
+  for (int i = 0; i < 3; ++i) measured.Judge({.given = 50e6, .delivered = 50e6, .round_trip = milliseconds(100)});
+  ASSERT_TRUE(measured.is_measured());
+  memory_.Keep("a", measured, now_);
+  const RateLimit recalled = memory_.Recall("a", now_);
+  EXPECT_EQ(recalled.limit(), 50e6);
+  EXPECT_EQ(recalled.carries(), 50e6);
+  EXPECT_FALSE(recalled.is_measured()) << "by this pair";
+}
+
 TEST_F(PathMemoryTest, APathOnWhichNothingPassedHasNone) {
   memory_.Keep("a", RateLimit(), now_);
   const RateLimit recalled = memory_.Recall("a", now_ + 2 * PathMemory::kFresh);
