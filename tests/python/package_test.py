@@ -82,7 +82,7 @@ class PackageTest(unittest.TestCase):
     def test_the_licences_of_what_is_linked_in_are_there(self):
         licences = {x.stem: pathlib.Path(x.locate()).read_text(encoding="utf-8")
                     for x in importlib.metadata.files("ringway") if "licenses" in x.parts}
-        script = (ROOT / "deploy/wheel.sh").read_text(encoding="utf-8")
+        script = (ROOT / "deploy/programs.sh").read_text(encoding="utf-8")
         linked = re.search(r"^LINKED=\((.*?)\)", script, re.MULTILINE | re.DOTALL)[1].split()
         referred = set(re.findall(r"/usr/share/common-licenses/([A-Za-z0-9.-]*[A-Za-z0-9])", "".join(licences.values())))
         self.assertEqual(set(licences), {*linked, *referred, "nanobind", "robin-map"})
