@@ -51,7 +51,7 @@ class Process {
   pid_t pid() const { return pid_; }
   const std::string& label() const { return label_; }
   void Signal(int signal) const;
-  // SIGSTOP, which takes its time where the machine is busy: returns once all its threads have stopped. SIGCONT wakes them.
+  // SIGSTOP, which takes its time where the machine is busy: returns once all threads have stopped. SIGCONT wakes them.
   void Freeze();
   // SIGKILL and reaped.
   void Kill();

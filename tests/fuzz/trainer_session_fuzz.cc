@@ -78,6 +78,10 @@ class Host : public SessionSink {
   }
   void OnSessionOver(const std::shared_ptr<TrainerSession>&) override { ++over; }
   std::string StatusJson() override { return std::string(3000, ' '); }
+  std::string FlightImage(const std::string& group, std::uint32_t last) override {
+    REQUIRE(!group.empty());
+    return std::string(last % 5000, ' ');
+  }
   std::uint64_t Instance() const override { return 17; }
   bool joining = false;
   int over = 0;
@@ -202,6 +206,7 @@ class World {
       case 0:
         return SendAny<abi::Hello>(abi::PacketType::kHello);
       case 1:
+        if (input_.OneIn(8)) return SendAny<abi::Trace>(abi::PacketType::kTrace);
         return SendAny<abi::Join>(abi::PacketType::kJoin);
       case 2:
         return SendAny<abi::UnregisterRegion>(abi::PacketType::kUnregisterRegion);
