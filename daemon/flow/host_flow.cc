@@ -118,6 +118,15 @@ bool HostFlow::IsLimitedBelow(const Path& path, double fair_share) {
   return path.judged.rate_limit.known() && path.judged.rate_limit.limit() < kWellBelow * fair_share;
 }
 
+bool HostFlow::FallsShort(const Path& path) {
+  const RateLimit& rate_limit = path.judged.rate_limit;
+  return rate_limit.is_measured() && rate_limit.recent() > 0 && rate_limit.recent() < kWellBelow * rate_limit.carries();
+}
+
+bool HostFlow::DoAllFallShort(const std::vector<Path*>& backlogged) {
+  return std::all_of(backlogged.begin(), backlogged.end(), [](const Path* path) { return FallsShort(*path); });
+}
+
 HostFlow::Delays HostFlow::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged) {
   if (backlogged.size() < 2 || ArePathsTheLimit(backlogged)) {
     uplink_.Rest(now, {});
@@ -127,7 +136,7 @@ HostFlow::Delays HostFlow::JudgeUplink(TimePoint now, const std::vector<Path*>& 
     if (const double best = FastestPath(); best > uplink_.rate_limit.limit()) uplink_.rate_limit.AssumeSeen(best);
   }
   const double fair_share = uplink_.rate_limit.limit() / static_cast<double>(backlogged.size());
-  Traffic all{.queueing = Duration::max(), .standing = Duration::max(), .app_limited = !uplink_.rate_limit.known()};
+  Traffic all{.queueing = Duration::max(), .standing = Duration::max(), .app_limited = !uplink_.rate_limit.known() && !DoAllFallShort(backlogged)};
   bool few_lanes = false;
   Duration longest{};
   for (const Path* path : backlogged) {
@@ -166,7 +175,7 @@ Bandwidth HostFlow::TakeBandwidth(const PathKey& path) {
 Bandwidth HostFlow::UplinkBandwidth() const {
   const RateLimit& far = uplink_.rate_limit;
   const double carries = far.carries() > 0 ? far.carries() : nearby_.rate_limit.carries();
-  return {.bytes_per_second = carries, .is_measured = far.known()};
+  return {.bytes_per_second = carries, .is_measured = far.known() || far.is_measured()};
 }
 
 bool HostFlow::IsNearby(const PathKey& path) const {

@@ -26,6 +26,9 @@
 // ms) are not limited, but by what the operator allows, which holds for all that leaves the host; they are measured
 // for the planner, in windows of at least 200 ms.
 //
+// The uplink's windows are app-limited while it has no limit, unless all backlogged paths deliver well below what they
+// carry alone: then the uplink is the bottleneck.
+//
 // What several paths share shows in none of them (PathModel): where more than one sends, or the uplink's limit holds
 // them back, windows are app-limited. A path that is fast enough to end before its first window shows what it carried
 // meanwhile.
@@ -66,7 +69,7 @@ class HostFlow {
   void Decide(TimePoint now);
   // Returns the path's bandwidth if it was measured since the last call.
   Bandwidth TakeBandwidth(const PathKey& path);
-  // What all paths carry together. It is measured where the uplink's limit is.
+  // What all paths carry together. It is measured where the uplink's limit is, or the uplink was the bottleneck.
   Bandwidth UplinkBandwidth() const;
   // The path's own limit in bytes per second; 0: unlimited. Valid until the next Decide.
   double rate(const PathKey& path) const;
@@ -114,6 +117,9 @@ class HostFlow {
   static bool IsNearby(const PathSample& sample);
   static bool IsPaced(const PathSample& sample);
   static bool IsLimitedBelow(const Path& path, double fair_share);
+  // Returns whether its last two windows delivered well below its measured bandwidth.
+  static bool FallsShort(const Path& path);
+  static bool DoAllFallShort(const std::vector<Path*>& backlogged);
   bool ArePathsTheLimit(const std::vector<Path*>& backlogged) const;
   // Returns the delays that are attributed to the uplink.
   struct Delays {

@@ -77,6 +77,8 @@ class RateLimit {
   double carries() const { return model_.bandwidth(); }
   // Returns whether c is more than a lower bound.
   bool is_measured() const { return model_.is_measured(); }
+  // The mean delivery rate of the last two windows; 0: unknown.
+  double recent() const { return model_.recent(); }
   // Bytes per second; 0: unlimited.
   double limit() const { return limit_; }
 

@@ -105,6 +105,19 @@ TEST_F(PathBandwidthTest, PathsNeverSeenAloneShowLowerBounds) {
   EXPECT_FALSE(host_.UplinkBandwidth().is_measured);
 }
 
+TEST_F(PathBandwidthTest, AnUplinkThatFallsWithoutAnyQueueIsMeasuredAndItsPathsKeepTheirBandwidth) {
+  Run({{kA, 150e6}}, 40);
+  Run({{kB, 150e6}}, 40);
+  Run({{kA, 100e6}, {kB, 100e6}}, 100);
+  EXPECT_TRUE(host_.UplinkBandwidth().is_measured);
+  EXPECT_NEAR(host_.UplinkBandwidth().bytes_per_second, 200e6, 1e6);
+  Run({{kA, 10e6}, {kB, 10e6}}, 100);
+  EXPECT_TRUE(host_.UplinkBandwidth().is_measured);
+  EXPECT_NEAR(host_.UplinkBandwidth().bytes_per_second, 20e6, 1e6);
+  EXPECT_NEAR(Measured(kA), 150e6, 1e6);
+  EXPECT_NEAR(Measured(kB), 150e6, 1e6);
+}
+
 TEST_F(PathBandwidthTest, AFastPathThatEndsAtOnceShowsALowerBound) {
   const Duration near = Duration(200);
   Run({{.to = kA, .rate = 0, .round_trip = near}}, 1);
