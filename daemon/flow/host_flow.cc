@@ -92,12 +92,14 @@ void HostFlow::Decide(TimePoint now) {
     tick.standing = std::min(tick.standing - uplink.standing, tick.queueing);
   }
   JudgeNearby(now, nearby);
-  const bool one_sends = judged.size() + nearby.size() == 1;
+  const std::size_t sending = judged.size() + nearby.size();
   for (Path* path : judged) path->last.traffic.alone = judged.size() == 1;
   judged.insert(judged.end(), nearby.begin(), nearby.end());
   for (Path* path : judged) {
     const PathSample& last = path->last;
-    path->last.traffic.app_limited = !one_sends || !last.backlogged || last.held_by_uplink || last.receiver_limited;
+    const bool is_shared = sending > 1 && !IsBottleneck(*path, backlogged);
+    path->last.traffic.alone = path->last.traffic.alone || (sending > 1 && !is_shared);
+    path->last.traffic.app_limited = is_shared || !last.backlogged || last.held_by_uplink || last.receiver_limited;
     path->judged.Add(now, last.traffic, last.round_trip, !last.lanes_are_enough);
   }
   const double limit = uplink_.rate_limit.limit();
@@ -125,6 +127,12 @@ bool HostFlow::FallsShort(const Path& path) {
 
 bool HostFlow::DoAllFallShort(const std::vector<Path*>& backlogged) {
   return std::all_of(backlogged.begin(), backlogged.end(), [](const Path* path) { return FallsShort(*path); });
+}
+
+bool HostFlow::IsBottleneck(const Path& path, const std::vector<Path*>& backlogged) const {
+  const RateLimit& uplink = uplink_.rate_limit;
+  const bool has_room = uplink.recent() > 0 && uplink.recent() < kWellBelow * uplink.carries();
+  return has_room && FallsShort(path) && !DoAllFallShort(backlogged);
 }
 
 HostFlow::Delays HostFlow::JudgeUplink(TimePoint now, const std::vector<Path*>& backlogged) {

@@ -30,8 +30,9 @@
 // carry alone: then the uplink is the bottleneck.
 //
 // What several paths share shows in none of them (PathModel): where more than one sends, or the uplink's limit holds
-// them back, windows are app-limited. A path that is fast enough to end before its first window shows what it carried
-// meanwhile.
+// them back, windows are app-limited. A path that delivers well below its bandwidth while another does not, and all of
+// them well below the uplink's, is its own bottleneck: its windows, and losses, count. A path that is fast enough to end before its first
+// window shows what it carried meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -120,6 +121,8 @@ class HostFlow {
   // Returns whether its last two windows delivered well below its measured bandwidth.
   static bool FallsShort(const Path& path);
   static bool DoAllFallShort(const std::vector<Path*>& backlogged);
+  // Returns whether the path, and not the uplink, holds its traffic back although others send, too.
+  bool IsBottleneck(const Path& path, const std::vector<Path*>& backlogged) const;
   bool ArePathsTheLimit(const std::vector<Path*>& backlogged) const;
   // Returns the delays that are attributed to the uplink.
   struct Delays {

@@ -118,6 +118,33 @@ TEST_F(PathBandwidthTest, AnUplinkThatFallsWithoutAnyQueueIsMeasuredAndItsPathsK
   EXPECT_NEAR(Measured(kB), 150e6, 1e6);
 }
 
+TEST_F(PathBandwidthTest, APathThatFallsBesideOneThatDoesNotIsMeasured) {
+  Run({{kA, 100e6}}, 40);
+  Run({{kB, 100e6}}, 40);
+  Run({{kA, 100e6}, {kB, 100e6}}, 40);
+  Run({{kA, 10e6}, {kB, 100e6}}, 100);
+  EXPECT_NEAR(Measured(kA), 10e6, 2.5e6);
+  EXPECT_NEAR(Measured(kB), 100e6, 1e6);
+  EXPECT_NEAR(host_.UplinkBandwidth().bytes_per_second, 200e6, 1e6) << "it has room, and is not known to have less";
+}
+
+TEST_F(PathBandwidthTest, LossesOfAPathThatFallsBesideOneThatDoesNotLimitIt) {
+  Run({{kA, 100e6}}, 40);
+  Run({{kB, 100e6}}, 40);
+  Run({{kA, 100e6}, {kB, 100e6}}, 40);
+  Run({{.to = kA, .rate = 10e6, .lost_share = 0.1}, {kB, 100e6}}, 100);
+  EXPECT_GT(host_.rate({.self = kSelf, .other = kA}), 0);
+  EXPECT_EQ(host_.rate({.self = kSelf, .other = kB}), 0);
+}
+
+TEST_F(PathBandwidthTest, APathThatGetsASmallPartOfAFullUplinkKeepsItsBandwidth) {
+  Run({{kA, 150e6}}, 40);
+  Run({{kB, 150e6}}, 40);
+  Run({{kA, 100e6}, {kB, 100e6}}, 40);
+  Run({{kA, 50e6}, {kB, 150e6}}, 100);
+  EXPECT_NEAR(Measured(kA), 150e6, 1e6);
+}
+
 TEST_F(PathBandwidthTest, AFastPathThatEndsAtOnceShowsALowerBound) {
   const Duration near = Duration(200);
   Run({{.to = kA, .rate = 0, .round_trip = near}}, 1);
