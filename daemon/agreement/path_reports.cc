@@ -11,6 +11,7 @@ constexpr double kSameRateRatio = 1.25;
 constexpr Duration kRecent = std::chrono::minutes(5);
 constexpr Duration kReportPause = std::chrono::seconds(1);
 constexpr Duration kPasses = std::chrono::seconds(3);
+constexpr Duration kPause = std::chrono::seconds(1);
 
 // Differs by over a quarter and over a millisecond: less may be a queue in a host.
 bool IsAnotherRoute(Duration reported, Duration now) {
@@ -44,6 +45,8 @@ void PathReports::Rate::Add(const flow::Bandwidth& bandwidth, TimePoint now) {
     return;
   }
   measured = rate;
+  const TimePoint before = std::exchange(measured_at, now);
+  if (before != TimePoint() && now - before > kPause) reached_at += now - before;
   if (rate < known && now - reached_at < kPasses) return;
   known = rate;
   reached_at = now;

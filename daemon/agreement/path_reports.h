@@ -3,7 +3,8 @@
 //
 //   bandwidth          becomes what is known
 //   measured, higher   at once
-//   measured, lower    after three seconds without one as high, for losses and stalls pass; at once when a probe ends
+//   measured, lower    after three seconds without one as high, for losses and stalls pass; pauses of over a second
+//                      between measurements do not count; at once when a probe ends
 //   a lower bound      where it exceeds what is known; where nothing is, only when a probe ends, which had its chance
 //
 // A report is made of what is new, or differs by over a quarter from the last one; at most one a second for each path.
@@ -68,7 +69,8 @@ class PathReports {
     double known = 0;
     double measured = 0;  // last
     double at_least = 0;
-    TimePoint reached_at{};  // when as much as is known was measured last
+    TimePoint measured_at{};
+    TimePoint reached_at{};  // when as much as is known was measured last; pauses since then are added
 
     void Add(const flow::Bandwidth& bandwidth, TimePoint now);
   };

@@ -11,7 +11,8 @@ namespace {
 constexpr Duration kPaceWindowMin = std::chrono::milliseconds(200);
 constexpr double kWellBelow = 0.8;
 constexpr Duration kSeenMin = std::chrono::milliseconds(20);
-constexpr Duration kLongAgo = std::chrono::minutes(1);
+constexpr Duration kPause = std::chrono::seconds(1);  // congestion windows start over
+constexpr Duration kLongAgo = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -21,7 +22,9 @@ void HostFlow::Judged::Add(TimePoint now, const Traffic& tick, Duration round_tr
   const Duration length = is_short ? round_trip : std::max(kPaceWindowMin, 2 * round_trip);
   const auto totals = window.Extend(now, tick, length, nearby ? Duration() : round_trip + tick.queueing);
   if (!totals) return;
-  if (judged_at && now - *judged_at > kLongAgo) rate_limit.Age();
+  const Duration paused = judged_at ? now - *judged_at - totals->lasted : Duration();
+  if (paused > kPause) rate_limit.OnPaused();
+  if (paused > kLongAgo) rate_limit.Age();
   judged_at = now;
   is_new = true;
   const Traffic& sum = totals->sum;
@@ -144,7 +147,9 @@ HostFlow::Delays HostFlow::JudgeUplink(TimePoint now, const std::vector<Path*>& 
     if (const double best = FastestPath(); best > uplink_.rate_limit.limit()) uplink_.rate_limit.AssumeSeen(best);
   }
   const double fair_share = uplink_.rate_limit.limit() / static_cast<double>(backlogged.size());
-  Traffic all{.queueing = Duration::max(), .standing = Duration::max(), .app_limited = !uplink_.rate_limit.known() && !DoAllFallShort(backlogged)};
+  Traffic all{.queueing = Duration::max(),
+              .standing = Duration::max(),
+              .app_limited = !uplink_.rate_limit.known() && !DoAllFallShort(backlogged)};
   bool few_lanes = false;
   Duration longest{};
   for (const Path* path : backlogged) {
@@ -177,12 +182,12 @@ Bandwidth HostFlow::TakeBandwidth(const PathKey& path) {
   const auto found = paths_.find(path);
   if (found == paths_.end() || !std::exchange(found->second.judged.is_new, false)) return {};
   const RateLimit& rate_limit = found->second.judged.rate_limit;
-  return {.bytes_per_second = rate_limit.carries(), .is_measured = rate_limit.is_measured()};
+  return {.bytes_per_second = rate_limit.seen(), .is_measured = rate_limit.is_measured()};
 }
 
 Bandwidth HostFlow::UplinkBandwidth() const {
   const RateLimit& far = uplink_.rate_limit;
-  const double carries = far.carries() > 0 ? far.carries() : nearby_.rate_limit.carries();
+  const double carries = far.carries() > 0 ? far.seen() : nearby_.rate_limit.carries();
   return {.bytes_per_second = carries, .is_measured = far.known() || far.is_measured()};
 }
 

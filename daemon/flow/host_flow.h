@@ -31,8 +31,9 @@
 //
 // What several paths share shows in none of them (PathModel): where more than one sends, or the uplink's limit holds
 // them back, windows are app-limited. A path that delivers well below its bandwidth while another does not, and all of
-// them well below the uplink's, is its own bottleneck: its windows, and losses, count. A path that is fast enough to end before its first
-// window shows what it carried meanwhile.
+// them well below the uplink's, is its own bottleneck: its windows, and losses, count.
+//
+// A path that is fast enough to end before its first window shows what it carried meanwhile.
 #pragma once
 
 #include <cstdint>

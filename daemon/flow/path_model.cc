@@ -31,7 +31,7 @@ bool IsLongQueue(Duration queueing, Duration round_trip) {
 
 PathModel::Signs PathModel::Read(const Window& window, Limit limit) {
   Signs signs;
-  mean_ = (before_ + window.delivered) / 2;
+  mean_ = before_ > 0 ? (before_ + window.delivered) / 2 : window.delivered;
   const double before = std::exchange(before_, window.delivered);
   signs.grows = window.delivered > kStillGrowing * before;
   signs.steady = !signs.grows && kStillGrowing * window.delivered >= before;
@@ -74,6 +74,11 @@ bool PathModel::IsOverdriven(const Window& window, const Signs& signs, Limit lim
   return lost_twice > kLostMuch + own_loss() || (signs.queue && signs.lossy);
 }
 
+void PathModel::OnPaused() {
+  before_ = mean_ = 0;
+  restarts_ = true;
+}
+
 void PathModel::Settle(double bandwidth) {
   if (weight_ == 0) bandwidth_ = 0;
   weight_ = std::min(weight_ + 1, kInertia);
@@ -81,6 +86,7 @@ void PathModel::Settle(double bandwidth) {
 }
 
 void PathModel::Raise(double bandwidth) {
+  seen_ = std::max(seen_, bandwidth);
   if (bandwidth <= bandwidth_) return;
   if (is_measured())
     Settle(bandwidth);
@@ -95,7 +101,8 @@ void PathModel::Estimate(const Window& window, const Signs& signs, const Drive& 
   given_ += kSmoothing * (window.given - given_);
   arrives_ += kSmoothing * (window.delivered - arrives_);
   if (drive.limit <= 0) {
-    const bool is_settled = is_measured() ? !signs.grows : signs.steady;
+    const bool is_settled = restarts_ || !is_measured() ? signs.steady : !signs.grows;
+    if (is_settled) restarts_ = false;
     if (is_settled && !app_limited)
       Settle(mean_);
     else

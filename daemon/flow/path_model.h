@@ -6,7 +6,8 @@
 //                 the first four settled windows, then their EWMA
 //   settled       at most a quarter above the window before: a congestion window grows no more. It is taken as the mean
 //                 of both, for ACKs arrive in bursts. The first has to be steady, too, at most a quarter below: after a
-//                 burst of losses lanes stall for a while
+//                 burst of losses lanes stall for a while. So has the first after a pause of a second, in which
+//                 congestion windows start over
 //   app-limited   other paths sent, the uplink's limit held segments back, or the receiver did, and the path has no
 //                 queue of its own. Such a window only raises c, for it shows a part of what the path carries
 //   falls short   EWMAs of the rates that the lanes are given and deliver differ by over 1.5%: the path is full.
@@ -78,13 +79,17 @@ class PathModel {
   void Estimate(const Window& window, const Signs& signs, const Drive& drive);
   // The path was seen to carry this.
   void Raise(double bandwidth);
-  // What was measured counts as much as the next window: it was long ago.
-  void Age() { weight_ = std::min(weight_, 1); }
+  // The path was not driven for a second or more: the next window has none before it.
+  void OnPaused();
+  // What was measured is only a lower bound, until the next settled window: it was long ago.
+  void Age() { seen_ = weight_ = 0; }
   // c in bytes per second; 0: unknown.
   double bandwidth() const { return bandwidth_; }
+  // Likewise, but of a lower bound only what was seen since Age.
+  double seen() const { return is_measured() ? bandwidth_ : seen_; }
   // Returns whether c is more than a lower bound.
   bool is_measured() const { return weight_ > 0; }
-  // The mean delivery rate of the last two windows.
+  // The mean delivery rate of the last two windows without a pause between them; 0: unknown.
   double recent() const { return mean_; }
   // Returns the delivered part of what is given.
   double arriving() const { return given_ > 0 ? arrives_ / given_ : 1; }
@@ -106,6 +111,7 @@ class PathModel {
 
   double bandwidth_ = 0;
   int weight_ = 0;    // settled windows in it, up to 4; 0: it is a lower bound
+  double seen_ = 0;   // of the lower bound, since Age
   double given_ = 0;  // EWMAs
   double arrives_ = 0;
   struct {
@@ -121,8 +127,9 @@ class PathModel {
     Duration delay{};  // at most 10 ms
   } own_;
   double lost_share_ = 0;  // of the window before; 0: perhaps another's
-  double before_ = 0;      // delivery rate of the window before
+  double before_ = 0;      // delivery rate of the window before; 0: none since the last pause
   double mean_ = 0;        // of the last two windows
+  bool restarts_ = true;   // none has settled since the last pause
 };
 
 }  // namespace ringway::flow

@@ -69,12 +69,16 @@ class RateLimit {
   // Likewise, and it is known to pass.
   void AssumeSeen(double limit);
   bool assumed() const { return assumed_.has_value(); }
+  // The path was not backlogged for a second or more.
+  void OnPaused() { model_.OnPaused(); }
   // What was learnt was learnt long ago.
   void Age() { model_.Age(); }
   // Returns whether there is a limit that was measured, not assumed.
   bool known() const { return limit_ > 0 && !assumed(); }
   // c in bytes per second; 0: unknown.
   double carries() const { return model_.bandwidth(); }
+  // What to report of c (PathModel).
+  double seen() const { return model_.seen(); }
   // Returns whether c is more than a lower bound.
   bool is_measured() const { return model_.is_measured(); }
   // The mean delivery rate of the last two windows; 0: unknown.

@@ -74,6 +74,21 @@ TEST_F(PathReportsTest, ALossThatPassesIsNoNews) {
   }
 }
 
+TEST_F(PathReportsTest, TimeWithoutMeasurementsIsNoEvidenceOfALoss) {
+  Run(kA, 50e6, seconds(1));
+  for (int i = 0; i < 20; ++i) {
+    now_ += minutes(2);
+    EXPECT_TRUE(Run(kA, 5e6, seconds(1)).empty());
+    EXPECT_TRUE(Run(kA, 50e6, milliseconds(50)).empty());
+  }
+  double last = 0;
+  for (int i = 0; i < 4; ++i) {
+    now_ += minutes(2);
+    last = Last(Run(kA, 5e6, seconds(1)), kA);
+  }
+  EXPECT_EQ(last, 5e6) << "of four operations together";
+}
+
 TEST_F(PathReportsTest, WhatAProbeEndsWithIsBelievedAtOnce) {
   Run(kA, 50e6, seconds(1));
   Run(kA, 30e6, milliseconds(100));

@@ -162,11 +162,34 @@ TEST_F(BandwidthTest, AppLimitedWindowsAloneShowALowerBound) {
   EXPECT_EQ(model_.bandwidth(), 20e6);
 }
 
-TEST_F(BandwidthTest, WhatWasMeasuredLongAgoCountsAsMuchAsTheNextWindow) {
+TEST_F(BandwidthTest, WhatWasMeasuredLongAgoIsALowerBoundUntilAWindowSettles) {
   See(50e6, 20);
+  model_.OnPaused();
   model_.Age();
-  See(10e6, 3);
-  EXPECT_LT(model_.bandwidth(), 27e6);
+  See(10e6);
+  EXPECT_FALSE(model_.is_measured());
+  EXPECT_EQ(model_.bandwidth(), 50e6);
+  EXPECT_EQ(model_.seen(), 10e6);
+  See(10e6);
+  EXPECT_TRUE(model_.is_measured());
+  EXPECT_EQ(model_.bandwidth(), 10e6);
+  EXPECT_EQ(model_.seen(), 10e6);
+}
+
+TEST_F(BandwidthTest, SlowStartAfterAPauseDoesNotLowerIt) {
+  See(50e6, 5);
+  for (int i = 0; i < 10; ++i) {
+    model_.OnPaused();
+    for (const double rate : {3e6, 6e6, 12e6, 24e6, 48e6}) See(rate);
+    EXPECT_EQ(model_.bandwidth(), 50e6);
+  }
+}
+
+TEST_F(BandwidthTest, LanesThatStallAfterAPauseDoNotLowerIt) {
+  See(50e6, 5);
+  model_.OnPaused();
+  for (const double rate : {1e6, 0.2e6, 0.01e6}) See(rate);
+  EXPECT_EQ(model_.bandwidth(), 50e6);
 }
 
 }  // namespace
