@@ -12,6 +12,8 @@ constexpr double kHelps = 0.5;
 constexpr int kWindowsToSettle = 2;
 constexpr double kDecrease = 0.3;  // of one connection, as cubic's
 constexpr double kFloor = 0.25;
+constexpr double kLimitMin =
+    128 << 10;                    // bytes per second: a segment that waits for it still leaves in a second or two
 constexpr double kRegrown = 0.5;  // of the best
 constexpr double kNearBest = 0.8;
 constexpr double kBestKept = 0.9;
@@ -41,6 +43,7 @@ bool RateLimit::HasHelped(const Window& window) const {
 }
 
 void RateLimit::Assume(double limit) {
+  limit = std::max(limit, kLimitMin);
   assumed_ = {
       .initial = limit, .given_before = assumed_ ? assumed_->given_before : 0, .full = assumed_ ? assumed_->full : 0};
   limit_ = limit;
@@ -103,7 +106,7 @@ void RateLimit::Rest() {
   if (assumed_) assumed_->grown_at = 0;
   if (doubled_ && limit_ < best_) return;  // it passed before
   const double passes = std::max(carries(), assumed_ ? assumed_->initial : 0);
-  limit_ = std::min(limit_, std::max((1 + kNear) * passes, kFloor * series_));
+  limit_ = std::min(limit_, std::max({(1 + kNear) * passes, kFloor * series_, kLimitMin}));
 }
 
 RateLimit::Move RateLimit::Choose(const Window& window, const PathModel::Signs& signs) const {
@@ -150,7 +153,9 @@ void RateLimit::Make(Move move, const Window& window) {
   doubled_ = doubled_ || move == Move::kRegrow;
   if (move == Move::kLower) Lower(window);
   if (move == Move::kDrain) Drain();
-  if (move == Move::kYield) limit_ = std::max({carries(), less_ * std::min(overdriven_, limit_), kDrain * limit_});
+  if (move == Move::kYield) {
+    limit_ = std::max({carries(), less_ * std::min(overdriven_, limit_), kDrain * limit_, kLimitMin});
+  }
 }
 
 void RateLimit::Lower(const Window& window) {
@@ -164,7 +169,7 @@ void RateLimit::Lower(const Window& window) {
   }
   drained_ = false;
   overdriven_ = limit_ > 0 ? c : 0;  // fresh connections overdrive by far: the losses hide the bandwidth
-  const double less = std::max(less_ * c, kFloor * series_);
+  const double less = std::max({less_ * c, kFloor * series_, kLimitMin});
   limit_ = limit_ > 0 ? std::min(limit_, less) : less;
   model_.OnLowered(limit_);
   reduction_ = {.lost_share = window.lost_share, .share = 1 - limit_ / before, .settling = kWindowsToSettle};
@@ -173,7 +178,8 @@ void RateLimit::Lower(const Window& window) {
 void RateLimit::Drain() {
   const double drained = kDrained * carries();
   if (limit_ <= drained) model_.OnNotDrained();
-  limit_ = std::max(std::min(limit_, drained), std::clamp(model_.arriving(), kDrainMost, kDrain) * limit_);
+  const double most = std::clamp(model_.arriving(), kDrainMost, kDrain) * limit_;
+  limit_ = std::max({std::min(limit_, drained), most, kLimitMin});
   overdriven_ = carries();
   drained_ = true;
 }

@@ -27,6 +27,8 @@
 // Beside others' traffic the limit behaves as `share` TCP connections: it falls by 0.3 / share when overdriven, as
 // cubic does by 0.3, and rises near c in proportion to share. The factors above are those of the default.
 //
+// No limit is below 128 KiB/s: a segment that waits for less would keep the path from showing that it has recovered.
+//
 // A bad moment may deliver next to nothing and leave a tiny limit, so it regrows; each time this overdrives the path,
 // the best c is cut to a quarter: a path that has become slow is believed. Nor is the limit nudged where c is under 0.8
 // of the best, which falls by a tenth with each run of overdriven windows.

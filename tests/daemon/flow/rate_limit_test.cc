@@ -54,6 +54,23 @@ TEST_F(RateLimitTest, AWhileInWhichNextToNothingArrivedIsMadeUpForSoon) {
   EXPECT_GT(ceiling_.limit(), 25 * kMega);
 }
 
+TEST_F(RateLimitTest, ABrownoutLeavesALimitFromWhichThePathRecovers) {
+  Run(50, 50 * kMega);
+  for (int i = 0; i < 200; ++i) {
+    ceiling_.Judge({.given = ceiling_.limit(),
+                    .delivered = 1e3,
+                    .lost_share = 0.3,
+                    .queueing = kQueue,
+                    .round_trip = kRoundTrip,
+                    .held = true});
+    ceiling_.Rest();
+    ASSERT_GE(ceiling_.limit(), 128 << 10) << "after " << i << " windows";
+  }
+  EXPECT_LT(ceiling_.limit(), kMega);
+  Run(50, 50 * kMega);
+  EXPECT_GT(ceiling_.limit(), 40 * kMega);
+}
+
 TEST_F(RateLimitTest, APathThatHasBecomeSlowIsBelieved) {
   Run(50, 4 * kMega);
   const int always_slow = std::exchange(overdriven_, 0);
