@@ -53,9 +53,9 @@ double ProbeBook::BestBeside(const std::string& host) const {
 
 bool ProbeBook::IsSlow(const Host& host) const { return host.rate_ == 0 || host.rate_ < kSlowShare * best_rate_; }
 
-bool ProbeBook::IsDoubtful(const std::string& host) {
+bool ProbeBook::IsDoubtful(const std::string& host, TimePoint now) {
   const Host& known = At(host);
-  return known.probes == 0 || (known.probes < 2 && IsSlow(known));
+  return known.IsNew(now) || (known.probes == 1 && IsSlow(known));
 }
 
 bool ProbeBook::IsDue(const std::string& host, TimePoint now) {
@@ -63,7 +63,7 @@ bool ProbeBook::IsDue(const std::string& host, TimePoint now) {
   if (now < known.not_before) return false;
   if (known.probes == 0 || known.rerouted) return true;
   const Duration settled = IsSlow(known) ? known.again_after : kAgainMax;
-  return now - known.probed_at >= (IsDoubtful(host) ? kBetween : settled);
+  return now - known.probed_at >= (IsDoubtful(host, now) ? kBetween : settled);
 }
 
 ProbeBook::Host& ProbeBook::At(const std::string& host) {
@@ -446,10 +446,13 @@ void Prober::AskDue(TimePoint now) {
 void Prober::AskEach(TimePoint now) {
   if (!book_->IsFree(ProbeBook::Slot::kProbes, self_)) return;
   const Hosts hosts = WorthProbing();
-  const auto is_new = [&](const auto& host) { return book_->At(host.first).probes == 0; };
+  const auto is_new = [&](const auto& host) { return book_->At(host.first).IsNew(now); };
   const bool again = std::none_of(hosts.begin(), hosts.end(), is_new);
   for (const auto& host : hosts) {
-    if (IsDue(targets_.at(host.second), now) && (again || is_new(host))) Ask(host.second);
+    if (!IsDue(targets_.at(host.second), now) || !(again || book_->At(host.first).probes == 0)) continue;
+    ProbeBook::Host& asked = book_->At(host.first);
+    if (!asked.asked_at) asked.asked_at = now;
+    Ask(host.second);
   }
 }
 
@@ -461,7 +464,7 @@ bool Prober::WantsTogether(TimePoint now) {
   const auto is_worthwhile = [&](const auto& host) { return IsWorthwhile(targets_.at(host.second), now); };
   if (!std::all_of(all.begin(), all.end(), is_worthwhile)) return false;
   const Hosts hosts = WorthProbing();
-  return std::none_of(hosts.begin(), hosts.end(), [&](const auto& host) { return book_->IsDoubtful(host.first); });
+  return std::none_of(hosts.begin(), hosts.end(), [&](const auto& host) { return book_->IsDoubtful(host.first, now); });
 }
 
 }  // namespace ringway::flow

@@ -9,7 +9,7 @@
 //     +-- not allowed for a second, for one of the hosts has work (stop, until it grants again): release
 //
 //   probed       when
-//   each host    at once; 15 s later if that is in doubt; when its route has changed; every 8 h. A slow path also after
+//   each host    at once, those that grant none within 2 min when they do; 15 s later if that is in doubt; when its route has changed; every 8 h. A slow path also after
 //                30 min, 1 h, 2 h and 4 h, so that a recovered one shows
 //   all at once  when none is due any more, and again when there are twice as many; shows the uplink, which may carry
 //                more than any one path
@@ -57,14 +57,19 @@ class ProbeBook {
   static constexpr Duration kBetween = std::chrono::seconds(15);
   static constexpr Duration kAgainMin = std::chrono::minutes(30);
   static constexpr Duration kAgainMax = std::chrono::hours(8);
+  // A host that has granted no probe for so long delays those of others no more; it is still asked.
+  static constexpr Duration kNewMax = std::chrono::minutes(2);
   static constexpr std::size_t kHostsMax = 4096;
 
   // Another host.
   struct Host {
-    int probes = 0;            // first ones, up to two
-    bool rerouted = false;     // since the last probe
-    std::uint64_t serial = 0;  // of the last probe: peers that know an older one have something to learn
+    int probes = 0;                       // first ones, up to two
+    std::optional<TimePoint> asked_at{};  // first, for a probe
+    bool rerouted = false;                // since the last probe
+    std::uint64_t serial = 0;             // of the last probe: peers that know an older one have something to learn
 
+    // It has not been probed yet, and may still grant it: others wait for it, but not for ever.
+    bool IsNew(TimePoint now) const { return probes == 0 && !(asked_at && now - *asked_at >= kNewMax); }
     double rate() const { return rate_; }  // of the path to it, bytes per second; 0: not known
     void OnProbed(TimePoint now);
     // It has been at work for too long: not before kBetween.
@@ -102,9 +107,9 @@ class ProbeBook {
   void Learn(const std::string& host, double rate);
   // Returns the best rate to any other host than this; 0: none is known.
   double BestBeside(const std::string& host) const;
-  // Never probed, or once without a rate, or with one well below the best: a plan would avoid the path, so it is probed
-  // a second time, for the host of a trainer that joins is busy.
-  bool IsDoubtful(const std::string& host);
+  // New, or probed once without a rate, or with one well below the best: a plan would avoid the path, so it is probed a
+  // second time, for the host of a trainer that joins is busy.
+  bool IsDoubtful(const std::string& host, TimePoint now);
   // Slow paths are looked at again after pauses from kAgainMin to kAgainMax, so that a recovered one shows. The others
   // after kAgainMax: a plan uses them, so operations show what they carry.
   bool IsDue(const std::string& host, TimePoint now);

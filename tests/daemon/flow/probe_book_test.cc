@@ -222,6 +222,38 @@ TEST_F(ProberTest, WhoNeverComesToAFirstProbeIsOverdueEachMinute) {
   EXPECT_EQ(prober_.TakeOverdue(now_), (std::set{kB}));
 }
 
+TEST_F(ProberTest, AHostThatNeverGrantsDelaysOthersForTwoMinutes) {
+  const PeerId silent(9);
+  for (const PeerId other : {kA, kB, silent}) Want(other, 1000);
+  std::map<std::set<PeerId>, int> turns;
+  int asks = 0;
+  const auto run = [&](Duration time) {
+    for (const TimePoint end = now_ + time; now_ < end;) {
+      const std::set<PeerId> ended = Tick();
+      if (!ended.empty()) ++turns[ended];
+      if (ended.size() == 1) prober_.Learn(*ended.begin(), ended.contains(kA) ? 10e6 : 100e6);
+      for (const auto& said : Said()) {
+        asks += said.to == silent && said.step == Step::kAsk;
+        if (said.step == Step::kAsk && said.to != silent) On(said.to, Step::kGrant);
+      }
+      for (const PeerId other : prober_.turn()) (void)prober_.Take(other, 4000);
+    }
+  };
+  run(ProbeBook::kNewMax - std::chrono::seconds(1));
+  EXPECT_EQ(turns, (std::map<std::set<PeerId>, int>{{{kA}, 1}, {{kB}, 1}}));
+  run(std::chrono::minutes(2));
+  EXPECT_EQ(turns[{kA}], 2) << "it looked slow";
+  EXPECT_EQ((turns[{kA, kB}]), 1);
+  prober_.Again(kB);
+  run(std::chrono::seconds(20));
+  EXPECT_EQ(turns[{kB}], 2);
+  run(std::chrono::minutes(35));
+  EXPECT_EQ(turns[{kA}], 3);
+  EXPECT_GT(asks, 0);
+  On(silent, Step::kGrant);
+  EXPECT_EQ(prober_.turn(), std::set{silent}) << "it is probed whenever it does";
+}
+
 TEST(ProbeBookTest, RemembersSoManyHostsAndForgetsTheOneLongestUnaskedFor) {
   ProbeBook book;
   for (std::size_t i = 0; i < ProbeBook::kHostsMax; ++i) book.At(std::to_string(i)).OnProbed({});
