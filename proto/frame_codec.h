@@ -27,8 +27,8 @@ inline constexpr std::uint32_t kFrameBytesMax = 4 << 20;
 inline constexpr std::uint32_t kFrameFormat = 0x52;
 inline constexpr std::size_t kFrameHeaderBytes = 8;
 inline constexpr std::size_t kFrameChecksumBytes = 8;
-inline constexpr std::uint32_t kProtocolVersionMin = 10;
-inline constexpr std::uint32_t kProtocolVersionMax = 10;
+inline constexpr std::uint32_t kProtocolVersionMin = 11;
+inline constexpr std::uint32_t kProtocolVersionMax = 11;
 
 // Returns the highest version that both ranges contain, or nothing.
 std::optional<std::uint32_t> AgreeVersion(std::uint32_t other_min, std::uint32_t other_max);

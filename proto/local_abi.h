@@ -49,7 +49,7 @@
 namespace ringway::abi {
 
 inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
-inline constexpr std::uint32_t kVersion = 14;
+inline constexpr std::uint32_t kVersion = 15;
 
 inline constexpr std::uint32_t kSlotCount = 256;        // operations in flight a session
 inline constexpr std::uint32_t kWorldSizeMax = 64;      // contributors a result can name
@@ -402,8 +402,8 @@ inline bool ReadMembers(const MemberTable& table, MemberList* out) {
   return false;
 }
 
-// Peer ids of the newest newcomers that take the state of this member, 0 where there is none or it asks no more. The
-// daemon writes entry `count` mod kNewcomersMax, then raises `count`.
+// Peer ids of newcomers that take the state of this member, 0 where there is none or it asks no more. The daemon writes
+// a free entry, then raises `count`; newcomers for whom there is none wait for one.
 inline constexpr std::uint32_t kNewcomersMax = 8;
 struct alignas(64) NewcomerTable {
   std::atomic<std::uint64_t> count;

@@ -1,5 +1,6 @@
 // The newcomers that take this member's state: the trainer learns of each once, and when it asks no more, because it
-// has the state, is a member or is gone.
+// has the state, is a member or is gone. It learns of as many at once as its page has entries for; the others wait for
+// one of those to be dropped, and lose nothing: they take the state when they are admitted.
 //
 // Invariant: none of them is in the view.
 #pragma once
@@ -9,6 +10,7 @@
 #include "daemon/agreement/context.h"
 #include "daemon/agreement/peer_values.h"
 #include "proto/ids.h"
+#include "proto/local_abi.h"
 
 namespace ringway::agreement {
 
@@ -19,18 +21,32 @@ class Askers {
   void OnHeartbeat(PeerId from, bool takes_state) {
     if (!takes_state) return Drop(from);
     if (!ctx_.views.installed() || ctx_.view().Contains(from)) return;
-    if (newcomers_.insert(from).second) ctx_.Emit(NewcomerAsks{.newcomer = from, .asks = true});
+    if (named_.contains(from) || !waiting_.insert(from).second) return;
+    NameNext();
   }
   void OnView() {
     for (const PeerId member : ctx_.view().members) Drop(member);
   }
   void Drop(PeerId newcomer) {
-    if (newcomers_.erase(newcomer) > 0) ctx_.Emit(NewcomerAsks{.newcomer = newcomer, .asks = false});
+    waiting_.erase(newcomer);
+    if (named_.erase(newcomer) == 0) return;
+    ctx_.Emit(NewcomerAsks{.newcomer = newcomer, .asks = false});
+    NameNext();
   }
 
  private:
+  void NameNext() {
+    while (!waiting_.empty() && named_.size() < abi::kNewcomersMax) {
+      const PeerId next = *waiting_.begin();
+      waiting_.erase(waiting_.begin());
+      named_.insert(next);
+      ctx_.Emit(NewcomerAsks{.newcomer = next, .asks = true});
+    }
+  }
+
   Context& ctx_;
-  std::set<PeerId> newcomers_;
+  std::set<PeerId> named_;
+  std::set<PeerId> waiting_;
 };
 
 }  // namespace ringway::agreement

@@ -233,7 +233,11 @@ void TrainerSession::NameNewcomer(PeerId newcomer, bool asks) {
   }
   if (!asks) return;
   const std::uint64_t count = table.count.load(std::memory_order_relaxed);
-  table.peers[count % abi::kNewcomersMax].store(newcomer.value, std::memory_order_relaxed);
+  const auto is_free = [](const auto& entry) { return entry.load(std::memory_order_relaxed) == 0; };
+  const auto free = std::find_if(std::begin(table.peers), std::end(table.peers), is_free);
+  // agreement::Askers names no more than there are entries; a trainer that writes to its page harms itself only.
+  auto& entry = free != std::end(table.peers) ? *free : table.peers[count % abi::kNewcomersMax];
+  entry.store(newcomer.value, std::memory_order_relaxed);
   table.count.store(count + 1, std::memory_order_release);
 }
 

@@ -52,7 +52,7 @@ class SharedStateImpl {
                                 : *synced_as_ != synced_as ? Standing::kRejoined
                                                            : Standing::kTrains;
       auto result = SyncBytes(session, state_, {.revision = revision_}, standing, &prepared);
-      if (!result.ok() && prepared.taken != nullptr) std::exchange(prepared.taken, nullptr)->replaced.PutBack();
+      if (!result.ok() && prepared.taken != nullptr) (void)std::exchange(prepared.taken, nullptr)->replaced.PutBack();
       if (result.status().code() == Code::kRejoined) continue;  // now a newcomer, which makes the same calls
       if (!result.ok()) return NotOfTheFile(result.status());
       revision_ = result->revision;

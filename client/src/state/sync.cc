@@ -66,6 +66,7 @@ class Syncing {
 
   Result<StateResult> Run(internal::Prepared* prepared) {
     internal::TakenState* const taken = prepared->taken;
+    if (taken != nullptr && !taken->error.ok()) return taken->error;
     if (taken != nullptr && !taken->own.empty()) {
       own_ = std::move(taken->own);
       hashes_ = std::move(taken->held);
@@ -133,7 +134,9 @@ class Syncing {
     const auto is_chosen = [&](const Offer& offer) { return offer.IsSameState(chosen); };
     if (is_chosen(mine_)) {  // pieces of another state are not needed
       arrived_.clear();
-      if (replaced_ != nullptr) replaced_->PutBack();
+      if (replaced_ != nullptr) {
+        if (Status error = replaced_->PutBack(); !error.ok()) return error;
+      }
       hashes_ = own_;
     }
     if (state_.bytes() == 0 || std::all_of(offers.begin(), offers.end(), is_chosen)) return true;

@@ -56,6 +56,7 @@ class Taker::Source {
     for (int tries = 0; tries < kStateTriesMax && !is_over; ++tries) {
       const Status fetched = NoThrow([&] { return Fetch(); });
       is_over = fetched.ok() || fetched.code() == Code::kNotSupported || taker_.stopped();
+      if (std::exchange(has_given_, false)) tries = 0;  // others' admissions end groups of two, which is no failure
       (void)NoThrow([&] { return ReturnPieces(); });
       (void)NoThrow([&]() -> Status {
         if (session_) session_->Abort();
@@ -140,6 +141,7 @@ class Taker::Source {
     if (answer == static_cast<std::uint64_t>(Answer::kSame)) {
       asked_.pop_front();
       taker_.OnSame();
+      has_given_ = true;
       return {};
     }
     if (answer == static_cast<std::uint64_t>(Answer::kChanging)) taker_.OnChanging();
@@ -151,6 +153,7 @@ class Taker::Source {
     if (const auto result = content.work.Wait(kPatience); !result.ok()) return result.status();
     if (Status error = taker_.OnContent(content.piece, std::move(content.bytes)); !error.ok()) return error;
     contents_.pop_front();
+    has_given_ = true;
     return {};
   }
 
@@ -173,6 +176,7 @@ class Taker::Source {
   JoinOptions options_;
   std::unique_ptr<Session> session_;
   std::uint32_t member_ = 0;
+  bool has_given_ = false;  // since it was last joined
   std::deque<Asked> asked_;
   std::deque<Content> contents_;
 };
@@ -232,6 +236,7 @@ void Taker::OnSame() {
 Status Taker::OnContent(std::uint64_t piece, std::unique_ptr<std::byte[]> content) {
   const Hash hash = HashOf(content.get(), state_.bytes_of(piece));
   const std::lock_guard<std::mutex> lock(mutex_);
+  taken_.held[piece] = {};
   if (Status error = taken_.replaced.Replace(piece, std::move(content)); !error.ok()) return error;
   taken_.held[piece] = hash;
   round_bytes_ += state_.bytes_of(piece);
@@ -354,7 +359,7 @@ void Taker::Say(const std::string& text) const {
 
 void Taker::SayHowItEnded() {
   if (is_changing_) {
-    taken_.replaced.PutBack();
+    taken_.error = taken_.replaced.PutBack();
     taken_.held = taken_.own;
     return Say("the state changes with each step: it is taken at the admission");
   }

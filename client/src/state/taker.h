@@ -33,15 +33,17 @@ namespace ringway::internal {
 class ReplacedPieces {
  public:
   explicit ReplacedPieces(StateBytes* state) : state_(state) {}
-  ~ReplacedPieces() { PutBack(); }
+  ~ReplacedPieces() { (void)PutBack(); }
   ReplacedPieces(const ReplacedPieces&) = delete;
   ReplacedPieces& operator=(const ReplacedPieces&) = delete;
 
   // Writes `content` over the piece.
   Status Replace(std::size_t piece, std::unique_ptr<std::byte[]> content);
-  void PutBack() {
-    if (!before_.empty()) (void)state_->Write(before_);  // a device that fails is reported by what reads it
+  // If it fails, as a device may, the tensors hold a mixture, which is nobody's state.
+  [[nodiscard]] Status PutBack() {
+    const Status written = before_.empty() ? Status() : state_->Write(before_);
     Drop();
+    return written;
   }
   void Drop() { before_.clear(); }
   std::size_t bytes() const;
@@ -57,7 +59,8 @@ struct TakenState {
 
   std::vector<Hash> own;    // of its tensors as they were; empty: nothing was taken
   ReplacedPieces replaced;  // of them
-  std::vector<Hash> held;   // of its tensors as they are
+  std::vector<Hash> held;   // of its tensors as they are; {}: of one that was written in part
+  Status error;             // its tensors could not be put back
 };
 
 class Taker {

@@ -37,6 +37,22 @@ class HeldNewcomerTest : public testing::Test {
     peer.OnLinkUp({other, true, {}}, {}, now);
     peer.OnLinkUp({other, false, LaneId(0)}, {.lanes = 1, .generation = 1}, now);
   }
+  static Seen Hear(Peer& member, PeerId newcomer, bool takes_state, TimePoint now) {
+    control::PeerMessage heartbeat;
+    heartbeat.mutable_heartbeat()->set_takes_state(takes_state);
+    EXPECT_TRUE(member.OnPeerMessage(newcomer, heartbeat, now).ok());
+    return Take(member);
+  }
+  static Seen Install(Peer& peer, std::uint32_t counter, const std::vector<PeerId>& members, TimePoint now) {
+    control::ViewFor view;
+    view.mutable_view()->set_epoch(Epoch::Of(1, counter).value);
+    for (const PeerId member : members) {
+      view.mutable_view()->add_ring(static_cast<std::uint32_t>(view.view().members_size()));
+      *view.mutable_view()->add_members() = InfoOf(member);
+    }
+    peer.OnView(view, now);
+    return Take(peer);
+  }
   static Seen Take(Peer& peer) {
     Seen seen;
     for (Action& action : peer.TakeActions()) {
@@ -91,25 +107,10 @@ TEST_F(HeldNewcomerTest, GroupThatFormsAndTrainersThatTakeNothingAreNotHeld) {
 TEST_F(HeldNewcomerTest, MemberHearsOfEachNewcomerOnceAndWhenItAsksNoMore) {
   Peer member(kMember, "g");
   Connect(member, kNewcomer, true, now_);
-  const auto hear = [&](bool takes_state = true) {
-    control::PeerMessage heartbeat;
-    heartbeat.mutable_heartbeat()->set_takes_state(takes_state);
-    EXPECT_TRUE(member.OnPeerMessage(kNewcomer, heartbeat, now_).ok());
-    return Take(member);
-  };
+  const auto hear = [&](bool takes_state = true) { return Hear(member, kNewcomer, takes_state, now_); };
   EXPECT_TRUE(hear().askers.empty()) << "this peer is no member yet";
-  const auto install = [&](std::uint32_t counter, const std::vector<PeerId>& members) {
-    control::ViewFor view;
-    view.mutable_view()->set_epoch(Epoch::Of(1, counter).value);
-    for (const PeerId peer : members) {
-      view.mutable_view()->add_ring(static_cast<std::uint32_t>(view.view().members_size()));
-      *view.mutable_view()->add_members() = InfoOf(peer);
-    }
-    member.OnView(view, now_);
-    return Take(member);
-  };
   const std::vector<PeerId> newcomer = {kNewcomer};
-  EXPECT_TRUE(install(1, {kMember}).former.empty());
+  EXPECT_TRUE(Install(member, 1, {kMember}, now_).former.empty());
   EXPECT_EQ(hear().askers, newcomer);
   EXPECT_TRUE(hear().askers.empty());
 
@@ -123,8 +124,26 @@ TEST_F(HeldNewcomerTest, MemberHearsOfEachNewcomerOnceAndWhenItAsksNoMore) {
   EXPECT_EQ(hear(false).former, newcomer) << "it has the state";
   EXPECT_TRUE(hear(false).former.empty());
   EXPECT_EQ(hear().askers, newcomer);
-  EXPECT_EQ(install(2, {kMember, kNewcomer}).former, newcomer) << "it is a member";
+  EXPECT_EQ(Install(member, 2, {kMember, kNewcomer}, now_).former, newcomer) << "it is a member";
   EXPECT_TRUE(hear().askers.empty());
+}
+
+TEST_F(HeldNewcomerTest, NewcomersForWhomThePageHasNoEntryAreNamedWhenOneIsFree) {
+  Peer member(kMember, "g");
+  Install(member, 1, {kMember}, now_);
+  std::vector<PeerId> named;
+  for (std::uint64_t i = 0; i < abi::kNewcomersMax + 2; ++i) {
+    const PeerId newcomer(kNewcomer.value + i);
+    Connect(member, newcomer, true, now_);
+    for (const PeerId asks : Hear(member, newcomer, true, now_).askers) named.push_back(asks);
+  }
+  ASSERT_EQ(named.size(), abi::kNewcomersMax);
+  const PeerId ninth(kNewcomer.value + abi::kNewcomersMax);
+  const PeerId tenth(ninth.value + 1);
+  EXPECT_TRUE(Hear(member, ninth, false, now_).former.empty()) << "it was never named";
+  const Seen freed = Hear(member, kNewcomer, false, now_);
+  EXPECT_EQ(freed.former, std::vector{kNewcomer});
+  EXPECT_EQ(freed.askers, std::vector{tenth});
 }
 
 }  // namespace
