@@ -1,5 +1,6 @@
 #include "master/shell/server.h"
 
+#include <algorithm>
 #include <asio/post.hpp>
 #include <filesystem>
 #include <random>
@@ -19,6 +20,7 @@ using shell::Log;
 
 constexpr std::chrono::milliseconds kTickPeriod{20};
 constexpr Duration kGapMax = 3 * kTickPeriod;
+constexpr int kQueryRest = 4;  // pause after answers, in multiples of the work
 
 CoordinatorOptions CoordinatorOptionsOf(const ServerOptions& options) {
   CoordinatorOptions coordinator = options.coordinator;
@@ -193,9 +195,9 @@ void Server::ScheduleQueries() {
 }
 
 void Server::RunQueries() {
-  constexpr int kRest = 4;  // pause, in multiples of the work
   queries_scheduled_ = false;
   const TimePoint begin = MonotonicNow();
+  if (begin < queries_next_) return ScheduleQueries();  // a trace has taken its time since
   TimePoint now = begin;
   const ProcessFacts facts{.uptime = begin - started_,
                            .journal = JournalState(),
@@ -203,13 +205,14 @@ void Server::RunQueries() {
                            .version = RINGWAY_VERSION,
                            .utc = tls::UtcNow(),
                            .security = tls::FactsOf(options_.security.get(), options_.insecure)};
-  while (!desk_.idle() && now - begin < kQuerySlice) {
-    const std::optional<QueryDesk::Answer> answer = desk_.Step(coordinator_, facts);
+  while (HasQueries() && now - begin < kQuerySlice) {
+    if (!trace_queries_.empty()) PassTraceQuery();
+    const std::optional<QueryDesk::Answer> answer = desk_.idle() ? std::nullopt : desk_.Step(coordinator_, facts);
     if (answer) Serve(*answer);
     now = MonotonicNow();
   }
-  queries_next_ = now + kRest * (now - begin);
-  if (!desk_.idle()) ScheduleQueries();
+  queries_next_ = now + kQueryRest * (now - begin);
+  if (HasQueries()) ScheduleQueries();
 }
 
 void Server::Serve(const QueryDesk::Answer& answer) {
@@ -232,12 +235,23 @@ void Server::Answer(Session& session, std::uint64_t id, std::shared_ptr<const st
 
 void Server::OnTrace(std::uint64_t id, const control::TraceRequest& request) {
   if (sessions_.at(id)->kind() == Kind::kStranger) Become(id, Kind::kAsksStatus);
-  Pass(traces_.Ask(id, request, coordinator_.ConnectionOf(request.daemon()), MonotonicNow()));
+  trace_queries_.push_back({.client = id, .request = request});
+  ScheduleQueries();
+}
+
+void Server::PassTraceQuery() {
+  const TraceQuery query = std::move(trace_queries_.front());
+  trace_queries_.pop_front();
+  Pass(traces_.Ask(query.client, query.request, coordinator_.ConnectionOf(query.request.daemon()), MonotonicNow()));
 }
 
 void Server::OnTracePart(std::uint64_t id, const control::TracePart& part) {
   if (sessions_.at(id)->kind() != Kind::kDaemon) return sessions_.at(id)->Close("a trace of what is no daemon");
-  if (const auto answer = traces_.OnPart(id, part, MonotonicNow())) Pass(*answer);
+  const TimePoint begin = MonotonicNow();
+  if (const auto answer = traces_.OnPart(id, part, begin)) Pass(*answer);
+  const TimePoint now = MonotonicNow();
+  const Duration took = 2 * (now - begin);  // to read and parse it has taken as long
+  queries_next_ = std::max(queries_next_, now) + kQueryRest * took;
 }
 
 void Server::Pass(const TraceRelay::Message& message) {
@@ -313,6 +327,7 @@ void Server::OnClosed(std::uint64_t id, Contact how, const std::string& why) {
   }
   sessions_.erase(found);
   desk_.Forget(id);
+  std::erase_if(trace_queries_, [id](const TraceQuery& query) { return query.client == id; });
   for (const TraceRelay::Message& failed : traces_.OnClosed(id)) Pass(failed);
   coordinator_.OnDisconnect(id, how, Now());
   // The caller may be inside Drain: resulting messages are sent in the next turn of the event loop.

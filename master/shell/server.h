@@ -15,7 +15,7 @@
 //   out of descriptors                       as one more; else connections wait in the backlog
 //   a connection                             one request at a time, small frames (master/shell/server_session.h)
 //   traces of daemons                        TraceRelay
-//   answers                                  made in slices of kQuerySlice, at most a fifth of the time in all
+//   answers, traces                          made or passed on in slices of kQuerySlice, at most a fifth of the time
 //   lines in the log                         LogBudget
 //
 // The coordinator bounds the number of daemons.
@@ -30,6 +30,7 @@
 #include <asio/io_context.hpp>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -96,6 +97,13 @@ class Server {
   void OnTrace(std::uint64_t id, const control::TraceRequest& request);
   void OnTracePart(std::uint64_t id, const control::TracePart& part);
   void Pass(const TraceRelay::Message& message);
+  // Requests wait until queries_next_, too, for the answers before them take the master's time.
+  struct TraceQuery {
+    std::uint64_t client = 0;
+    control::TraceRequest request;
+  };
+  void PassTraceQuery();
+  bool HasQueries() const { return !desk_.idle() || !trace_queries_.empty(); }
   void OnDaemon(std::uint64_t id);
   // Returns Ok if the other end may speak as this daemon; always where no certificates are required.
   Status CheckHello(std::uint64_t id, const control::DaemonHello& hello) const;
@@ -144,6 +152,7 @@ class Server {
   BoundedConnectionSet strangers_, ask_status_, ask_plan_, served_clients_;
   QueryDesk desk_;
   TraceRelay traces_;
+  std::deque<TraceQuery> trace_queries_;  // one a connection
   net::Timer queries_;
   bool queries_scheduled_ = false;
   TimePoint queries_next_{};  // when the next slice may begin

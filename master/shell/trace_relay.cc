@@ -1,5 +1,6 @@
 #include "master/shell/trace_relay.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "proto/frame_codec.h"
@@ -26,10 +27,15 @@ TraceRelay::Message TraceRelay::Ask(Connection client, const control::TraceReque
                                                            " has sent no time yet: ask again in a second, or install "
                                                            "the master's release there"));
   }
-  if (pending_.size() >= kPendingMax)
+  if (pending_.contains(daemon.value())) {
+    return Refusal(client, Status(Code::kResourceExhausted, "daemon " + request.daemon() +
+                                                                " still sends the trace asked for before: ask again "
+                                                                "in a second"));
+  }
+  if (waiting() >= kPendingMax)
     return Refusal(client, Status(Code::kResourceExhausted, "too many traces are asked for: ask again in a second"));
   const std::uint64_t number = next_number_++;
-  pending_[number] = {.client = client, .daemon = daemon.value(), .due = now + kWait};
+  pending_[daemon.value()] = {.number = number, .client = client, .due = now + kWait};
   Message out{.to = daemon.value(), .message = {}};
   control::TraceRequest& passed = *out.message.mutable_trace();
   passed = request;
@@ -40,10 +46,12 @@ TraceRelay::Message TraceRelay::Ask(Connection client, const control::TraceReque
 
 std::optional<TraceRelay::Message> TraceRelay::OnPart(Connection daemon, const control::TracePart& part,
                                                       TimePoint now) {
-  const auto found = pending_.find(part.number());
-  if (found == pending_.end() || found->second.daemon != daemon) return std::nullopt;
-  const Connection client = found->second.client;
+  const auto found = pending_.find(daemon);
+  if (found == pending_.end() || found->second.number != part.number()) return std::nullopt;
+  const std::optional<Connection> waits = found->second.client;
   pending_.erase(found);
+  if (!waits) return std::nullopt;
+  const Connection client = *waits;
   if (part.image().size() > kImageBytesMax)
     return Refusal(client, Status(Code::kProtocol, "the daemon sends more than a message holds"));
   Message out{.to = client, .message = {}};
@@ -59,25 +67,30 @@ std::optional<TraceRelay::Message> TraceRelay::OnPart(Connection daemon, const c
 
 std::vector<TraceRelay::Message> TraceRelay::Tick(TimePoint now) {
   std::vector<Message> out;
-  while (!pending_.empty() && pending_.begin()->second.due <= now) {
-    out.push_back(Refusal(pending_.begin()->second.client,
-                          Status(Code::kTimeout, "the daemon has not answered: look whether it hangs")));
-    pending_.erase(pending_.begin());
+  for (auto& [daemon, pending] : pending_) {
+    if (!pending.client || pending.due > now) continue;
+    out.push_back(
+        Refusal(*pending.client, Status(Code::kTimeout, "the daemon has not answered: look whether it hangs")));
+    pending.client.reset();
   }
   return out;
 }
 
 std::vector<TraceRelay::Message> TraceRelay::OnClosed(Connection connection) {
   std::vector<Message> out;
-  for (const auto& [number, pending] : pending_) {
-    if (pending.daemon == connection)
-      out.push_back(Refusal(pending.client, Status(Code::kDaemonUnreachable, "the daemon's connection has ended")));
+  for (auto& [daemon, pending] : pending_) {
+    if (daemon == connection && pending.client)
+      out.push_back(Refusal(*pending.client, Status(Code::kDaemonUnreachable, "the daemon's connection has ended")));
+    if (pending.client == connection) pending.client.reset();
   }
-  std::erase_if(pending_, [connection](const auto& entry) {
-    return entry.second.daemon == connection || entry.second.client == connection;
-  });
+  pending_.erase(connection);
   clocks_.erase(connection);
   return out;
+}
+
+std::size_t TraceRelay::waiting() const {
+  return static_cast<std::size_t>(std::count_if(pending_.begin(), pending_.end(),
+                                                [](const auto& entry) { return entry.second.client.has_value(); }));
 }
 
 void TraceRelay::OnHeartbeat(Connection daemon, const control::DaemonHeartbeat& heartbeat, TimePoint now) {

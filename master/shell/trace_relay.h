@@ -3,8 +3,9 @@
 //   client --TraceRequest--> relay --TraceRequest, numbered--> daemon
 //          <--TraceReply---        <-------TracePart----------
 //
-// Bounded: kPendingMax requests at a time, each answered within kWait, with an error if need be. Answers are not kept.
-// Pure: the caller sends what it returns.
+// Bounded: clients wait for kPendingMax answers at a time, each for kWait at most; then they get an error. A daemon has
+// at most one request: the next is passed on when it has answered, or its connection has ended, so that at most one
+// image waits before its heartbeats. Answers are not kept. Pure: the caller sends what it returns.
 //
 // Threads: one. The caller ensures that a connection has at most one request.
 #pragma once
@@ -24,7 +25,7 @@ namespace ringway {
 class TraceRelay {
  public:
   using Connection = std::uint64_t;
-  static constexpr std::size_t kPendingMax = 64;
+  static constexpr std::size_t kPendingMax = 8;
   static constexpr Duration kWait = std::chrono::seconds(3);
 
   struct Message {
@@ -36,7 +37,7 @@ class TraceRelay {
   Message Ask(Connection client, const control::TraceRequest& request, const Result<Connection>& daemon, TimePoint now);
   // Nothing: nobody waits for it.
   std::optional<Message> OnPart(Connection daemon, const control::TracePart& part, TimePoint now);
-  // Answers that are overdue.
+  // Errors for clients whose answers are overdue.
   std::vector<Message> Tick(TimePoint now);
   // A client or a daemon is gone.
   std::vector<Message> OnClosed(Connection connection);
@@ -48,13 +49,15 @@ class TraceRelay {
 
  private:
   struct Pending {
-    Connection client = 0;
-    Connection daemon = 0;
+    std::uint64_t number = 0;
+    std::optional<Connection> client;  // nothing: it waits no more
     TimePoint due{};
   };
 
+  std::size_t waiting() const;
+
   std::uint64_t next_number_ = 1;
-  std::map<std::uint64_t, Pending> pending_;
+  std::map<Connection, Pending> pending_;     // by daemon
   std::map<Connection, ClockOffset> clocks_;  // of daemons that have sent a sample
 };
 

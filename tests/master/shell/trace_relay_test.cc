@@ -80,11 +80,12 @@ TEST_F(TraceRelayTest, ADaemonThatIsUnknownOrOlderIsATypedError) {
 }
 
 TEST_F(TraceRelayTest, ADaemonThatDoesNotAnswerOrEndsIsATypedError) {
-  (void)Ask(kClient);
+  const std::uint64_t number = Ask(kClient).number();
   EXPECT_TRUE(relay_.Tick(kStart + TraceRelay::kWait - Duration(1)).empty());
   const auto late = relay_.Tick(kStart + TraceRelay::kWait);
   ASSERT_EQ(late.size(), 1U);
   EXPECT_EQ(CodeOf(late[0]), Code::kTimeout);
+  EXPECT_FALSE(relay_.OnPart(kDaemon, Part(number, "late"), kStart));
   (void)Ask(kClient);
   const auto ended = relay_.OnClosed(kDaemon);
   ASSERT_EQ(ended.size(), 1U);
@@ -100,10 +101,27 @@ TEST_F(TraceRelayTest, AClientThatHasGoneGetsNothing) {
 }
 
 TEST_F(TraceRelayTest, RequestsAreBounded) {
-  for (std::size_t i = 0; i < TraceRelay::kPendingMax; ++i) (void)Ask(100 + i);
+  for (std::size_t i = 0; i < TraceRelay::kPendingMax; ++i) {
+    Beat(200 + i);
+    EXPECT_EQ(relay_.Ask(100 + i, Request(), 200 + i, kStart).to, 200 + i);
+  }
   EXPECT_EQ(CodeOf(relay_.Ask(kClient, Request(), kDaemon, kStart)), Code::kResourceExhausted);
   EXPECT_EQ(relay_.Tick(kStart + TraceRelay::kWait).size(), TraceRelay::kPendingMax);
   (void)Ask(kClient);
+}
+
+TEST_F(TraceRelayTest, ADaemonGetsNoRequestBeforeItHasAnsweredTheLast) {
+  const std::uint64_t number = Ask(kClient).number();
+  const auto refused = relay_.Ask(kClient + 1, Request(), kDaemon, kStart);
+  EXPECT_EQ(refused.to, kClient + 1);
+  EXPECT_EQ(CodeOf(refused), Code::kResourceExhausted);
+  EXPECT_EQ(relay_.Tick(kStart + TraceRelay::kWait).size(), 1U);
+  EXPECT_TRUE(relay_.Tick(kStart + TraceRelay::kWait).empty());
+  EXPECT_EQ(CodeOf(relay_.Ask(kClient, Request(), kDaemon, kStart)), Code::kResourceExhausted) << "its image waits";
+  EXPECT_FALSE(relay_.OnPart(kDaemon, Part(number, "image"), kStart)) << "its client had an answer";
+  (void)Ask(kClient);
+  EXPECT_TRUE(relay_.OnClosed(kClient).empty());
+  EXPECT_EQ(CodeOf(relay_.Ask(kClient + 1, Request(), kDaemon, kStart)), Code::kResourceExhausted);
 }
 
 TEST_F(TraceRelayTest, AnImageThatNoFrameHoldsIsRefused) {
