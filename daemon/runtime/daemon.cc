@@ -138,7 +138,6 @@ Status Daemon::Prepare() {
   if (Status status = Listen(listening); !status.ok()) return status;
   if (Status status = ListenLocally(); !status.ok()) return status;
   data_.SetAddress(address_, bound_);
-  OpenFlight();
   Advise();
   net::LinkTuning tuning;
   tuning.congestion = config_.congestion;
@@ -195,15 +194,20 @@ Status Daemon::Run() {
   ArmDump();
   StartTls();
   if (Status status = StartHttp(); !status.ok()) return status;
+  OpenFlight();  // last: a start that fails leaves the former image where it is
   heart_.Start();
   StartMasterLink();
   asio::post(data_context_, [this] { Serve(); });  // past every bound: once
   auto data_work = asio::make_work_guard(data_context_);
   auto control_work = asio::make_work_guard(control_context_);
+  auto dump_work = asio::make_work_guard(dump_context_);
+  std::thread dump_thread([this] { dump_context_.run(); });
   std::thread data_thread([this] { data_context_.run(); });
   (void)::pthread_setname_np(data_thread.native_handle(), kDataThreadName);
   control_context_.run();
   data_thread.join();
+  dump_work.reset();
+  dump_thread.join();
   http_.reset();
   return outcome_;
 }
@@ -394,7 +398,7 @@ bool Daemon::Dial(PeerId self, std::uint64_t serial, net::DialRequest request) {
 }
 
 void Daemon::WriteDump(FlightDump dump) {
-  (void)to_control_.TryPost([this, dump = std::move(dump)] {
+  const bool is_posted = to_dumps_.TryPost([this, dump = std::move(dump)] {
     const Result<std::string> path = dumps_->Write(dump);
     if (path.ok()) {
       shell::Log(shell::Level::kInfo, "flight_dumped", {{"path", path.value()}, {"cause", NameOf(dump.cause)}});
@@ -402,6 +406,8 @@ void Daemon::WriteDump(FlightDump dump) {
       shell::Log(shell::Level::kWarning, "flight_dump_failed", {{"text", path.status().text()}});
     }
   });
+  if (!is_posted)
+    shell::Log(shell::Level::kWarning, "flight_dump_failed", {{"text", "the dumps before are still being written"}});
 }
 
 void Daemon::Log(LogLine line) {

@@ -9,6 +9,7 @@
 // to the control thread is full: a message to the master ends that connection too (peers say everything again when it
 // is back), a dial fails, counters and log lines are dropped.
 //
+// Dumps of the flight recorder are written on a thread of their own, at most one waiting: a slow disk delays nobody.
 // Other threads know nothing of all this: local::Reclaimer's frees the memory of trainers that have gone; those of
 // net::LaneThreads, where there are any, move the bytes of lanes for the data thread.
 //
@@ -102,8 +103,10 @@ class Daemon final : public net::MasterSink, public DataPlaneSink {
   std::string address_;  // what other daemons dial; empty: nothing
   asio::io_context data_context_{1};
   asio::io_context control_context_{1};
+  asio::io_context dump_context_{1};
   net::BoundedPost to_data_{data_context_, kQueueMax};
   net::BoundedPost to_control_{control_context_, kQueueMax};
+  net::BoundedPost to_dumps_{dump_context_, 1};
   DataPlane data_;
   local::LocalServer server_;  // the data thread's
   std::optional<net::Listener> listener_;
