@@ -1,7 +1,8 @@
 // Where the daemon's flight recorder has its memory, and when it is dumped.
 //
 //   memory    a file, so that a crash or SIGKILL leaves it readable; else private memory
-//   its file  made anew, with all of its room, at each start; the one that was there gets the suffix .old
+//   its file  made anew, with all of its room, at each start, and locked while the daemon runs; the one that was there
+//             gets the suffix .old if it has records
 //   a dump    by an abort, a stuck operation (operation_stuck) or a signal (SIGUSR1); each at most every kPause. Its
 //             image is taken on the data thread, and handed to `write`, which may take its time elsewhere
 //
@@ -21,27 +22,32 @@
 #include "daemon/flight/recorder.h"
 #include "proto/clock.h"
 #include "proto/result.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway::daemon {
 
-// The memory of a recorder: zeros at first.
+// The memory of a recorder: zeros at first, but for the mark of a file.
 class FlightMemory {
  public:
-  // An empty path: private memory. The directory of the path has to be there.
+  // An empty path: private memory. The directory of the path has to be there. Files of others are left alone, as is one
+  // that another daemon writes to.
   static Result<FlightMemory> Open(const std::string& path);
   ~FlightMemory();
-  FlightMemory(FlightMemory&& other) noexcept : memory_(std::exchange(other.memory_, {})) {}
+  FlightMemory(FlightMemory&& other) noexcept
+      : memory_(std::exchange(other.memory_, {})), lock_(std::move(other.lock_)) {}
   FlightMemory& operator=(FlightMemory&& other) noexcept {
     std::swap(memory_, other.memory_);
+    std::swap(lock_, other.lock_);
     return *this;
   }
 
   std::span<std::byte> bytes() const { return memory_; }
 
  private:
-  explicit FlightMemory(std::span<std::byte> memory) : memory_(memory) {}
+  FlightMemory(std::span<std::byte> memory, net::UniqueFd lock) : memory_(memory), lock_(std::move(lock)) {}
 
   std::span<std::byte> memory_;
+  net::UniqueFd lock_;  // the file's
 };
 
 enum class DumpCause : std::uint8_t { kAbort, kStuck, kSignal };
@@ -70,19 +76,23 @@ class FlightDeck {
   std::array<std::optional<TimePoint>, 3> last_;  // by cause
 };
 
-// Writes dumps beside the recorder's file: PATH.1 to PATH.kCount, over the oldest of this process. Any thread, one at a
-// time.
+// Writes dumps beside the recorder's file: PATH.1 to PATH.kCount, over the oldest; what is no dump is left alone. Any
+// thread, one at a time.
 class DumpFiles {
  public:
   static constexpr unsigned kCount = 8;
 
   explicit DumpFiles(std::string path) : path_(std::move(path)) {}
-  // Returns the file's name. kInvalidArgument: there is no path.
+  // Returns the file's name. kInvalidArgument: there is no path, or all of these files are others'.
   Result<std::string> Write(const FlightDump& dump);
 
  private:
+  std::string PathOf(unsigned number) const;
+  unsigned OldestNumber() const;
+  static Result<std::string> WriteTo(const std::string& path, const FlightDump& dump);
+
   std::string path_;
-  unsigned written_ = 0;
+  std::optional<unsigned> next_;  // nothing: none was written yet
 };
 
 }  // namespace ringway::daemon

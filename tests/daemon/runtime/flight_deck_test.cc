@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "proto/flight/reader.h"
+#include "tests/proto/flight/images.h"
 
 namespace ringway::daemon {
 namespace {
@@ -33,6 +35,7 @@ class FlightDeckTest : public testing::Test {
     const std::string image = BytesAt(path);
     return flight::Read(std::as_bytes(std::span(image)));
   }
+  static std::string Image(unsigned number) { return flight::MakeImage("d" + std::to_string(number), {}, {}); }
   static flight::Record Submitted(std::uint64_t seq) {
     flight::Record record{};
     record.kind = flight::Kind::kSubmitted;
@@ -71,10 +74,46 @@ TEST_F(FlightDeckTest, TheNextDaemonKeepsTheFileOfTheOneBefore) {
   EXPECT_EQ(LogAt(path_ + ".old").value().records.at(0).seq, 2U);
 }
 
-TEST_F(FlightDeckTest, AFileOfAnotherKindIsLeftAlone) {
-  std::ofstream(path_) << "something of somebody";
+TEST_F(FlightDeckTest, AnImageWithoutRecordsReplacesNoneThatHasSome) {
+  for (const std::uint64_t seq : {1, 0, 0, 0}) {
+    auto memory = FlightMemory::Open(path_);
+    ASSERT_TRUE(memory.ok()) << memory.status().text();
+    FlightDeck deck(std::move(memory).value(), {.daemon = "d"}, [](FlightDump) {});
+    if (seq != 0) deck.recorder().Add(Submitted(seq));
+  }
+  EXPECT_TRUE(LogAt(path_).value().records.empty());
+  EXPECT_EQ(LogAt(path_ + ".old").value().records.at(0).seq, 1U);
+}
+
+TEST_F(FlightDeckTest, AFileThatADaemonWritesToIsRefusedToAnother) {
+  auto first = FlightMemory::Open(path_);
+  ASSERT_TRUE(first.ok()) << first.status().text();
+  FlightDeck deck(std::move(first).value(), {.daemon = "d"}, [](FlightDump) {});
   EXPECT_EQ(FlightMemory::Open(path_).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(BytesAt(path_), "something of somebody");
+  deck.recorder().Add(Submitted(1));
+  EXPECT_EQ(LogAt(path_).value().records.size(), 1U);
+  EXPECT_FALSE(fs::exists(path_ + ".old"));
+}
+
+TEST_F(FlightDeckTest, AFormerImageOfAnotherKindIsLeftAlone) {
+  std::ofstream(path_ + ".old") << "something of somebody";
+  for (const Code code : {Code::kOk, Code::kInvalidArgument}) {
+    auto memory = FlightMemory::Open(path_);
+    ASSERT_EQ(memory.status().code(), code) << memory.status().text();
+    if (!memory.ok()) continue;
+    FlightDeck deck(std::move(memory).value(), {.daemon = "d"}, [](FlightDump) {});
+    deck.recorder().Add(Submitted(1));
+  }
+  EXPECT_EQ(BytesAt(path_ + ".old"), "something of somebody");
+  EXPECT_EQ(LogAt(path_).value().records.size(), 1U);
+}
+
+TEST_F(FlightDeckTest, AFileOfAnotherKindIsLeftAlone) {
+  for (const std::string& foreign : {std::string("something of somebody"), std::string(16, '\0')}) {
+    std::ofstream(path_) << foreign;
+    EXPECT_EQ(FlightMemory::Open(path_).status().code(), Code::kInvalidArgument);
+    EXPECT_EQ(BytesAt(path_), foreign);
+  }
   const std::string link = folder_ / "link";
   fs::create_symlink(path_, link);
   EXPECT_EQ(FlightMemory::Open(link).status().code(), Code::kInvalidArgument);
@@ -103,13 +142,33 @@ TEST_F(FlightDeckTest, EachCauseDumpsOnceInAWhile) {
 TEST_F(FlightDeckTest, DumpsGoIntoABoundedNumberOfFiles) {
   DumpFiles files(path_);
   for (unsigned i = 0; i < DumpFiles::kCount + 2; ++i) {
-    const auto path = files.Write({.cause = DumpCause::kAbort, .image = std::to_string(i)});
+    const auto path = files.Write({.cause = DumpCause::kAbort, .image = Image(i)});
     ASSERT_TRUE(path.ok()) << path.status().text();
-    EXPECT_EQ(BytesAt(path.value()), std::to_string(i));
+    EXPECT_EQ(BytesAt(path.value()), Image(i));
   }
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), static_cast<std::ptrdiff_t>(DumpFiles::kCount));
   EXPECT_EQ(DumpFiles("").Write({}).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(DumpFiles(folder_ / "absent" / "flight").Write({}).status().code(), Code::kIo);
+}
+
+TEST_F(FlightDeckTest, DumpsOfTheNextDaemonReplaceTheOldestFirst) {
+  const auto write = [&](unsigned number) { return DumpFiles(path_).Write({.image = Image(number)}).value(); };
+  for (unsigned i = 1; i <= DumpFiles::kCount; ++i) EXPECT_EQ(write(i), path_ + "." + std::to_string(i));
+  for (unsigned i = 1; i <= DumpFiles::kCount; ++i) {
+    const auto age = std::chrono::hours(i == 5 ? 100 : i);
+    fs::last_write_time(path_ + "." + std::to_string(i), fs::file_time_type::clock::now() - age);
+  }
+  EXPECT_EQ(write(9), path_ + ".5");
+  EXPECT_EQ(write(10), path_ + ".8");
+}
+
+TEST_F(FlightDeckTest, WhatIsNoDumpIsNotOverwritten) {
+  std::ofstream(path_ + ".1") << "something of somebody";
+  DumpFiles files(path_);
+  for (unsigned i = 0; i < 2 * DumpFiles::kCount; ++i) ASSERT_TRUE(files.Write({.image = Image(i)}).ok());
+  EXPECT_EQ(BytesAt(path_ + ".1"), "something of somebody");
+  for (unsigned i = 2; i <= DumpFiles::kCount; ++i) std::ofstream(path_ + "." + std::to_string(i)) << "and more";
+  EXPECT_EQ(files.Write({.image = Image(0)}).status().code(), Code::kInvalidArgument);
 }
 
 }  // namespace
