@@ -4,7 +4,8 @@
 //   master   sent_us ----------------+                    +--> now
 //   daemon            echo_us noted, +-- held_us, sent_us-+
 //
-// The best round trip counts, and less with its age, for clocks drift apart.
+// The best round trip counts, and less with its age, for clocks drift apart; it is dropped when a newer sample
+// contradicts it.
 //
 // Pure. A value; threads: one.
 #pragma once
@@ -22,11 +23,11 @@ namespace ringway {
 class ClockOffset {
  public:
   static constexpr Duration kRoundTripMax = std::chrono::seconds(60);
-  static constexpr std::int64_t kDriftPpm = 100;  // of two clocks, at most
+  static constexpr std::int64_t kDriftPpm = 500;  // of two clocks, as is assumed: what NTP slews a clock by at most
 
   struct Estimate {
     Duration ahead{};  // of the daemon's clock
-    Duration error{};  // at most
+    Duration error{};  // of that, and drift since
   };
 
   // The daemon's sample arrived at `now`. Ignores what cannot be.
@@ -42,7 +43,9 @@ class ClockOffset {
     const Estimate sampled{.ahead = Duration(sample.sent_us()) - middle,
                            .error = round_trip / 2 + Drift(since_echo) + Duration(1)};
     const std::optional<Estimate> known = At(now);
-    if (known && known->error < sampled.error) return;
+    // If they cannot both be right, the clocks have drifted more than is assumed, or one was set.
+    const bool agree = known && std::chrono::abs(known->ahead - sampled.ahead) <= known->error + sampled.error;
+    if (agree && known->error < sampled.error) return;
     best_ = sampled;
     at_ = now;
   }
