@@ -209,6 +209,8 @@ void PointToPoint::Report(const Message& message, Code code, const std::string& 
   complete.contributors = ctx_.view().members;
   complete.channel = message.name.stream.channel;
   complete.collective = message.submission.descriptor.kind;
+  complete.other = message.other();
+  complete.tag = message.name.stream.tag;
   complete.bytes = message.bytes();
   complete.submitted = message.since;
   ctx_.Emit(std::move(complete));

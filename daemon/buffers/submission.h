@@ -40,6 +40,8 @@ struct Complete {
   std::vector<PeerId> contributors;  // in rank order of the outcome's epoch; at most kWorldSizeMax are reported
   ChannelId channel;
   OpKind collective = OpKind::kAllReduce;
+  PeerId other;             // of a message: its other end
+  std::uint32_t tag = 0;    // likewise
   std::uint64_t bytes = 0;  // of its buffer (Shape::count); 0 for an UpdateView
   Encoding codec = Codec::kNone;
   TimePoint submitted{};

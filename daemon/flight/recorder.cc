@@ -70,7 +70,19 @@ Record Summed(const Record& open, const Record& part) {
   return sum;
 }
 
-bool IsOfOperation(Kind kind) { return kind != Kind::kView && kind != Kind::kAbort && kind != Kind::kWork; }
+// Whether it says which operation or message it is of.
+bool IsOfOperation(const Record& record) {
+  if (record.kind == Kind::kWaits) return (record.flags & kMessage) == 0;
+  return record.kind != Kind::kView && record.kind != Kind::kAbort && record.kind != Kind::kWork &&
+         record.kind != Kind::kStuck;
+}
+
+// What numbers its operations, or messages, one by one.
+auto StreamOf(const Record& record) {
+  const bool is_message = (record.flags & kMessage) != 0;
+  return std::make_tuple(record.self, record.channel, is_message, is_message ? record.other : 0,
+                         is_message ? record.tag : 0, (record.flags & kSends) != 0);
+}
 
 }  // namespace
 
@@ -131,16 +143,15 @@ std::string Recorder::Image(const Filter& filter) const {
   }
   const std::uint64_t names_bytes = ImageBytes(static_cast<std::uint32_t>(names.size()), 0);
   const std::uint64_t count_max = (std::max(filter.bytes_max, names_bytes) - names_bytes) / sizeof(Record);
-  std::map<std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>, std::set<std::uint64_t>> newest;
+  std::map<decltype(StreamOf(Record())), std::set<std::uint64_t>> newest;
   Header header = header_;
   std::vector<const Record*> kept;
   bool are_all_old = false;  // what belongs to no operation is kept as far back as those are
   for (std::uint64_t number = newest_; newest_ != 0 && number >= OldestNumber(); --number) {
     const Record& record = Place(number);
     if (!IsWhole(record, number) || (!filter.group.empty() && !peers.contains(record.self))) continue;
-    if (filter.last > 0 && IsOfOperation(record.kind)) {
-      std::set<std::uint64_t>& seqs =
-          newest[{record.self, record.channel, (record.flags & kMessage) != 0 ? record.tag + 1 : 0}];
+    if (filter.last > 0 && IsOfOperation(record)) {
+      std::set<std::uint64_t>& seqs = newest[StreamOf(record)];
       are_all_old = seqs.size() >= filter.last && !seqs.contains(record.seq);
       if (are_all_old) continue;
       seqs.insert(record.seq);

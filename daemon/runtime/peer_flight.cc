@@ -100,6 +100,7 @@ void PeerFlight::OnSent(PeerId to, const links::Outbound& outbound, TimePoint no
   Record record = At(now, Kind::kOut);
   record.other = to.value;
   SetPosition(record, header.value());
+  if ((record.flags & flight::kMessage) != 0) record.flags |= flight::kSends;
   deck_->recorder().AddPart(record);
 }
 
@@ -149,7 +150,12 @@ void PeerFlight::OnComplete(const agreement::Complete& complete, TimePoint now) 
   record.seq = complete.op().seq;
   record.took_us = Us(AtOf(record) - complete.submitted);
   record.detail = static_cast<std::uint16_t>(complete.outcome.code);
-  if (IsMessage(complete.collective)) record.flags = flight::kMessage;
+  if (IsMessage(complete.collective)) {
+    record.other = complete.other.value;
+    record.tag = complete.tag;
+    record.flags = flight::kMessage;
+    if (complete.collective == OpKind::kSend) record.flags |= flight::kSends;
+  }
   Add(record);
 }
 
@@ -163,8 +169,12 @@ void PeerFlight::OnTick(const agreement::Wait& wait, std::uint64_t ops_stuck) {
   const std::string text = wait.text();
   if (std::exchange(waited_, text) == text || wait.what.empty()) return;
   Record record = Now(Kind::kWaits);
-  if (wait.op) record.channel = wait.op->channel.value;
-  if (wait.op) record.seq = wait.op->seq;
+  if (wait.op) {
+    record.channel = wait.op->channel.value;
+    record.seq = wait.op->seq;
+  } else {
+    record.flags = flight::kMessage;
+  }
   record.took_us = Us(wait.age);
   for (const PeerId on : wait.on) {
     record.other = on.value;

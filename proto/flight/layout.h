@@ -11,8 +11,9 @@
 // kOut have one record for all segments of a chunk, in one step, from or to one peer; kWork has one for all slices of
 // sums and copies that followed each other. Such a record is updated in place. If another one has taken its place in
 // the writer's index, or it was overwritten, a further record of the same chunk follows, so what is summed up has to be
-// added up over records. So an operation takes no more records the larger it is; what a record cannot say is in which
-// order the segments of a chunk came.
+// added up over records. So a larger buffer takes no more records, unless more chunks are in flight than the index has
+// places for: in a wide group, or with many operations at once. What a record cannot say is in which order the segments
+// of a chunk came.
 //
 // One writer: it sets `number` to 0, fills in the rest, then stores the number (release). All times are microseconds of
 // the host's monotonic clock.
@@ -76,6 +77,7 @@ inline constexpr std::uint8_t kCopied = 2;  // into the output
 inline constexpr std::uint8_t kHeld = 4;    // in reserved memory: too early, before the submission here
 // Any kind.
 inline constexpr std::uint8_t kMessage = 8;  // a send or a recv, not an operation: `other` is its other end
+inline constexpr std::uint8_t kSends = 16;   // of a message: it is sent from here
 
 struct Record {
   std::uint64_t number;    // from 1 on
@@ -83,7 +85,7 @@ struct Record {
   std::uint64_t self;      // peer id here
   std::uint64_t other;     // peer id; 0: none
   std::uint64_t epoch;     // 0: not known
-  std::uint64_t seq;       // of the operation, in its channel
+  std::uint64_t seq;       // of the operation, in its channel; of a message, in its stream; 0 in its kWaits
   std::uint64_t bytes;     // kIn, kOut: payload
   std::uint32_t took_us;   // kIn, kOut, kWork: until the last segment or slice was done with
   std::uint32_t work_us;   // kIn: of that, sums and copies of segments over 64 KiB, and what they made go on

@@ -31,7 +31,20 @@ struct Life {
 
 std::int64_t EndOf(const Record& record) { return record.at_us + record.took_us; }
 
+// What names an operation or a message at a peer: messages are numbered in each of their streams.
+using LifeName = std::tuple<std::uint64_t, OpName, bool, std::uint64_t, std::uint32_t, bool>;
+
 OpName OpOf(const Record& record) { return {ChannelId(record.channel), record.seq}; }
+
+LifeName LifeNameOf(const Record& record) {
+  const bool is_message = (record.flags & flight::kMessage) != 0;
+  return {record.self,
+          OpOf(record),
+          is_message,
+          is_message ? record.other : 0,
+          is_message ? record.tag : 0,
+          (record.flags & flight::kSends) != 0};
+}
 
 void Look(const Record& record, Life& life) {
   const auto keep = [&record](const Record*& newest, bool is_later) {
@@ -72,7 +85,7 @@ class HostWriter {
       : host_(host), begin_us_(begin_us), next_process_(next_process), events_(events) {}
 
   void Write(const std::string& group) {
-    std::map<std::tuple<std::uint64_t, OpName, bool>, Life> lives;
+    std::map<LifeName, Life> lives;
     for (const Record& record : host_.log.records) {
       if (!group.empty() && GroupOf(record.self) != group) continue;
       if (record.kind == Kind::kView || record.kind == Kind::kAbort || record.kind == Kind::kStuck) {
@@ -80,7 +93,7 @@ class HostWriter {
       } else if (record.kind == Kind::kWork) {
         AddWork(record);
       } else {
-        Look(record, lives[{record.self, OpOf(record), (record.flags & flight::kMessage) != 0}]);
+        Look(record, lives[LifeNameOf(record)]);
         AddRecord(record);
       }
     }
@@ -149,7 +162,9 @@ class HostWriter {
   void AddRecord(const Record& record) {
     const std::string op = ToString(OpOf(record));
     if (record.kind == Kind::kSubmitted || record.kind == Kind::kReported) return;  // AddOperation's
-    if (record.kind == Kind::kWaits) return AddInstant(record, {{"op", op}, {"waited_us", record.took_us}});
+    const bool is_message = (record.flags & flight::kMessage) != 0;
+    if (record.kind == Kind::kWaits)
+      return AddInstant(record, {{"op", is_message ? "a message" : op}, {"waited_us", record.took_us}});
     if (record.kind != Kind::kIn && record.kind != Kind::kOut)
       return AddInstant(record, {{"op", op}, {"epoch", ToString(Epoch(record.epoch))}});
     const bool is_in = record.kind == Kind::kIn;
@@ -167,7 +182,7 @@ class HostWriter {
       args["copied"] = (record.flags & flight::kCopied) != 0;
       args["too_early"] = (record.flags & flight::kHeld) != 0;
     }
-    if ((record.flags & flight::kMessage) != 0) args["tag"] = record.tag;
+    if (is_message) args["tag"] = record.tag;
     AddSlice("chunk", (is_in ? "from " : "to ") + NameOfPeer(record.other), record, args);
   }
 
@@ -198,9 +213,13 @@ class HostWriter {
       args["epoch"] = ToString(Epoch(slice.epoch));
       args["code"] = ringway::NameOf(CodeFromWire(slice.detail));
     }
-    const char* const kind = is_known ? ringway::NameOf(static_cast<OpKind>(life.submitted->detail)) : "operation";
+    std::string kind = is_known ? ringway::NameOf(static_cast<OpKind>(life.submitted->detail)) : "operation";
+    if ((slice.flags & flight::kMessage) != 0) {
+      kind = ((slice.flags & flight::kSends) != 0 ? "send to " : "recv from ") + NameOfPeer(slice.other);
+      args["tag"] = slice.tag;
+    }
     slice.self = self;
-    AddSlice("operation", std::string(kind) + " " + ToString(op), slice, args);
+    AddSlice("operation", kind + " " + ToString(op), slice, args);
   }
 
   const HostTrace& host_;

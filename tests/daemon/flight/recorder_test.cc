@@ -131,6 +131,37 @@ TEST_F(RecorderTest, ATraceHasTheLastOperationsOfItsGroup) {
   EXPECT_TRUE(Read({.group = "none"}).empty());
 }
 
+// Their 0:0 would be one of the newest.
+TEST_F(RecorderTest, WhatNamesNoOperationIsNoneOfTheLast) {
+  recorder_.AddName(PeerId(1), "g", "a");
+  recorder_.Add(Of(Kind::kSubmitted, 1, 7));
+  recorder_.Add(Of(Kind::kStuck, 1, 0));
+  Record waits = Of(Kind::kWaits, 1, 0);
+  waits.flags = kMessage;
+  recorder_.Add(waits);
+  EXPECT_EQ(Read({.group = "g", .last = 1}).size(), 3U);
+}
+
+TEST_F(RecorderTest, MessagesAreCountedInEachStream) {
+  recorder_.AddName(PeerId(1), "g", "a");
+  const auto add = [&](std::uint64_t other, std::uint32_t tag, std::uint8_t flags, std::uint64_t seq) {
+    Record record = Of(Kind::kReported, 1, seq);
+    record.other = other;
+    record.tag = tag;
+    record.flags = flags;
+    recorder_.Add(record);
+  };
+  for (const std::uint64_t seq : {1, 9}) {
+    add(2, 0, kMessage, seq);
+    add(3, 0, kMessage, seq + 1);
+    add(2, 1, kMessage, seq + 2);
+    add(2, 0, kMessage | kSends, seq + 3);
+  }
+  const std::vector<Record> records = Read({.group = "g", .last = 1});
+  ASSERT_EQ(records.size(), 4U);
+  for (const Record& record : records) EXPECT_GE(record.seq, 9U);
+}
+
 TEST_F(RecorderTest, ATraceThatIsTooLongLosesItsOldest) {
   recorder_.AddName(PeerId(1), "g", "a");
   for (std::uint64_t seq = 0; seq < 10; ++seq) recorder_.Add(Of(Kind::kSubmitted, 1, seq));

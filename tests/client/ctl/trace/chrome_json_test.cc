@@ -130,6 +130,26 @@ TEST(ChromeJsonTest, AnOperationThatRunsSaysSo) {
   EXPECT_EQ(Of(parsed, "b", "all_reduce 0:7")[0]["args"]["is_over"], false);
 }
 
+TEST(ChromeJsonTest, MessagesOfDifferentStreamsAreDifferentSlices) {
+  std::vector<Record> records;
+  const auto add = [&](std::uint64_t other, std::uint32_t tag, std::uint8_t flags) {
+    Record record = Reported(kA, 2000, 1000);
+    record.other = other;
+    record.tag = tag;
+    record.flags = flags;
+    records.push_back(record);
+  };
+  add(kB, 0, flight::kMessage);
+  add(kB, 1, flight::kMessage);
+  add(kB, 0, flight::kMessage | flight::kSends);
+  add(3, 0, flight::kMessage);
+  const json parsed =
+      json::parse(ChromeJson({.group = "g", .clock = "x", .hosts = {Host("d", records)}, .missing = {}}));
+  EXPECT_EQ(Of(parsed, "b", "recv from b 0:7").size(), 2U);
+  EXPECT_EQ(Of(parsed, "b", "send to b 0:7").size(), 1U);
+  EXPECT_EQ(Of(parsed, "b", "recv from peer 3 0:7").size(), 1U);
+}
+
 // Each slice that begins ends, not before that, and nothing is printed as it was sent.
 TEST(ChromeJsonTest, WhatAHostileHostSaysIsStillATrace) {
   std::vector<Record> records;
