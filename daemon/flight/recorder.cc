@@ -104,10 +104,29 @@ Recorder::Recorder(std::span<std::byte> memory, const Origin& origin)
   std::atomic_ref<std::uint64_t>(header_.magic).store(kMagic, std::memory_order_release);
 }
 
-void Recorder::AddName(PeerId peer, const std::string& group, const std::string& name) {
+std::size_t Recorder::FindName(PeerId peer) const {
   const auto found =
       std::find_if(names_.begin(), names_.end(), [&](const Name& known) { return known.peer == peer.value; });
-  Name& to = found != names_.end() ? *found : names_[names_added_++ % names_.size()];
+  return static_cast<std::size_t>(found - names_.begin());
+}
+
+void Recorder::AddSelf(PeerId peer, const std::string& group, const std::string& name) {
+  AddName(peer, group, name);
+  uses_[FindName(peer)].is_self = true;
+}
+
+void Recorder::EndSelf(PeerId peer) {
+  if (const std::size_t place = FindName(peer); place < kNames) uses_[place].is_self = false;
+}
+
+void Recorder::AddName(PeerId peer, const std::string& group, const std::string& name) {
+  std::size_t place = FindName(peer);
+  if (place == kNames) {
+    place = static_cast<std::size_t>(std::min_element(uses_.begin(), uses_.end()) - uses_.begin());
+    uses_[place].is_self = false;
+  }
+  uses_[place].named = ++names_added_;
+  Name& to = names_[place];
   to.peer = 0;
   SetText(to.group, group);
   SetText(to.name, name);

@@ -46,13 +46,16 @@ class Recorder {
   // The longest image that is sent: heartbeats to the master wait behind it.
   static constexpr std::uint64_t kTraceBytesMax = 1 << 20;
 
-  // REQUIRES: kBytes zeros, aligned as a Record.
+  // REQUIRES: kBytes zeros, aligned as a Record; the first may be kMagic already.
   Recorder(std::span<std::byte> memory, const Origin& origin);
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // Records that speak of it have a name, and a group, from now on: those of the newest kNames peers.
+  // Records that speak of it have a name, and a group, from now on: those of the kNames peers named last.
   void AddName(PeerId peer, const std::string& group, const std::string& name);
+  // Likewise of a peer here, whose name makes room for no other's until EndSelf, unless there are kNames such.
+  void AddSelf(PeerId peer, const std::string& group, const std::string& name);
+  void EndSelf(PeerId peer);
   // Its number is filled in.
   void Add(const Record& record);
   // One segment of a chunk, or slice of work: took_us and work_us are its own. Summed up with those before it.
@@ -69,13 +72,21 @@ class Recorder {
   Record& Place(std::uint64_t number) { return records_[number % records_.size()]; }
   const Record& Place(std::uint64_t number) const { return records_[number % records_.size()]; }
   std::uint64_t OldestNumber() const;
+  // The place of its name; kNames: none.
+  std::size_t FindName(PeerId peer) const;
 
   std::span<const std::byte> memory_;
   Header& header_;
   std::span<Name> names_;
   std::span<Record> records_;
   std::uint64_t newest_ = 0;
-  std::size_t names_added_ = 0;
+  struct NameUse {
+    bool is_self = false;
+    std::uint64_t named = 0;  // the newest has the largest
+    friend auto operator<=>(const NameUse&, const NameUse&) = default;
+  };
+  std::array<NameUse, kNames> uses_{};  // of names_
+  std::uint64_t names_added_ = 0;
   struct Open {
     std::uint64_t hash = 0;  // so that another one's record, which is no longer in the cache, is not looked at
     std::uint64_t number = 0;

@@ -25,13 +25,19 @@ class PeerFlight {
   // `deck`: null: nothing is recorded. The clock outlives it.
   PeerFlight(std::shared_ptr<FlightDeck> deck, PeerId self, std::string group, const net::Clock& clock)
       : deck_(std::move(deck)), self_(self), group_(std::move(group)), clock_(clock) {}
+  ~PeerFlight() {
+    if (records()) deck_->recorder().EndSelf(self_);
+  }
+  PeerFlight(const PeerFlight&) = delete;
+  PeerFlight& operator=(const PeerFlight&) = delete;
 
   bool records() const { return deck_ != nullptr; }
   // When work on so many bytes begins; the epoch of the clock where that is not timed.
   TimePoint Begin(std::size_t bytes) const { return records() && bytes > kUntimedBytes ? clock_.Now() : TimePoint(); }
 
+  // This peer's own name.
   void AddName(const std::string& name) {
-    if (records()) deck_->recorder().AddName(self_, group_, name);
+    if (records()) deck_->recorder().AddSelf(self_, group_, name);
   }
   void OnView(const agreement::View& view);
   // `seq`: what it got.

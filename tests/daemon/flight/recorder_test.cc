@@ -173,6 +173,18 @@ TEST_F(RecorderTest, ATraceThatIsTooLongLosesItsOldest) {
   EXPECT_EQ(log.value().left_out, 6U);
 }
 
+TEST_F(RecorderTest, NamesOfPeersHereAndOfThoseNamedLastStay) {
+  recorder_.AddSelf(PeerId(1), "g", "a");
+  recorder_.AddName(PeerId(2), "g", "b");
+  for (std::uint64_t peer = 1000; peer < 1000 + 4 * Recorder::kNames; ++peer) {
+    recorder_.AddName(PeerId(peer), "other", "x");
+    recorder_.AddName(PeerId(2), "g", "b");
+  }
+  recorder_.Add(Of(Kind::kSubmitted, 1, 7));
+  EXPECT_EQ(Read({.group = "g"}).size(), 1U);
+  EXPECT_TRUE(flight::Read(BytesOf(recorder_.Image({}))).value().peers.contains(2));
+}
+
 TEST_F(RecorderTest, NamesOfTheNewestPeersStay) {
   for (std::uint64_t peer = 1; peer <= Recorder::kNames + 1; ++peer) recorder_.AddName(PeerId(peer), "g", "x");
   recorder_.AddName(PeerId(2), "g", "renamed");
