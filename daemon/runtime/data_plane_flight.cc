@@ -32,7 +32,7 @@ void DataPlane::SendTrace(const control::TraceRequest& request) {
 }
 
 void DataPlane::DumpFlight() {
-  if (flight_deck_ != nullptr) flight_deck_->Dump(DumpCause::kSignal, clock_.Now());
+  if (flight_deck_ != nullptr) flight_deck_->Dump(DumpCause::kSignal, "", clock_.Now());
 }
 
 }  // namespace ringway::daemon

@@ -127,10 +127,9 @@ const char* NameOf(DumpCause cause) {
   return "unknown";
 }
 
-void FlightDeck::Dump(DumpCause cause, TimePoint now) {
-  std::optional<TimePoint>& last = last_[static_cast<std::size_t>(cause)];
-  if (last && now - *last < kPause) return;
-  last = now;
+void FlightDeck::Dump(DumpCause cause, const std::string& group, TimePoint now) {
+  std::erase_if(last_, [now](const auto& entry) { return now - entry.second >= kPause; });
+  if (!last_.try_emplace({group, cause}, now).second) return;
   write_({.cause = cause, .image = recorder_.Copy()});
 }
 

@@ -3,16 +3,16 @@
 //   memory    a file, so that a crash or SIGKILL leaves it readable; else private memory
 //   its file  made anew, with all of its room, at each start, and locked while the daemon runs; the one that was there
 //             gets the suffix .old if it has records
-//   a dump    by an abort, a stuck operation (operation_stuck) or a signal (SIGUSR1); each at most every kPause. Its
-//             image is taken on the data thread, and handed to `write`, which may take its time elsewhere
+//   a dump    by an abort, a stuck operation (operation_stuck) or a signal (SIGUSR1); each at most every kPause in a
+//             group. Its image is taken on the data thread, and handed to `write`, which may take its time elsewhere
 //
 // Threads: one (data thread), but Open and DumpFiles. Errors: kIo, kInvalidArgument with what to do.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -67,13 +67,14 @@ class FlightDeck {
       : memory_(std::move(memory)), recorder_(memory_.bytes(), origin), write_(std::move(write)) {}
 
   flight::Recorder& recorder() { return recorder_; }
-  void Dump(DumpCause cause, TimePoint now);
+  // `group`: empty: of none.
+  void Dump(DumpCause cause, const std::string& group, TimePoint now);
 
  private:
   FlightMemory memory_;
   flight::Recorder recorder_;
   std::function<void(FlightDump)> write_;
-  std::array<std::optional<TimePoint>, 3> last_;  // by cause
+  std::map<std::pair<std::string, DumpCause>, TimePoint> last_;  // of dumps less than kPause ago
 };
 
 // Writes dumps beside the recorder's file: PATH.1 to PATH.kCount, over the oldest; what is no dump is left alone. Any

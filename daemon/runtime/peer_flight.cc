@@ -126,20 +126,22 @@ void PeerFlight::OnMessage(PeerId other, const control::PeerMessage& message, bo
     record = Now(Kind::kInputs);
     SetOperation(record, message.inputs().op());
   } else {
-    if (message.has_abort()) OnAbort(Epoch(message.abort().epoch()));
     return;
   }
   record.other = other.value;
   Add(record);
 }
 
-void PeerFlight::OnAbort(Epoch epoch) {
-  if (!records() || epoch == aborted_) return;  // it comes from all members, and goes to them
+// Members may send aborts of whatever epochs: what counts is whether this peer has frozen, once a view.
+void PeerFlight::OnReport(const control::Report& report) {
+  const Epoch epoch(report.epoch());
+  const bool is_frozen = epoch != Epoch() && report.stop() >= report.epoch() && !report.leaving();
+  if (!records() || !is_frozen || epoch == aborted_) return;
   aborted_ = epoch;
   Record record = Now(Kind::kAbort);
   record.epoch = epoch.value;
   Add(record);
-  deck_->Dump(DumpCause::kAbort, AtOf(record));
+  deck_->Dump(DumpCause::kAbort, group_, AtOf(record));
 }
 
 void PeerFlight::OnComplete(const agreement::Complete& complete, TimePoint now) {
@@ -164,7 +166,7 @@ void PeerFlight::OnTick(const agreement::Wait& wait, std::uint64_t ops_stuck) {
   if (std::exchange(stuck_, ops_stuck) < ops_stuck) {
     const Record record = Now(Kind::kStuck);
     Add(record);
-    deck_->Dump(DumpCause::kStuck, AtOf(record));
+    deck_->Dump(DumpCause::kStuck, group_, AtOf(record));
   }
   const std::string text = wait.text();
   if (std::exchange(waited_, text) == text || wait.what.empty()) return;

@@ -45,12 +45,16 @@ class PeerFlight {
   void OnHeader(const links::LinkId& lane, const SegmentHeader& header, const links::Inbound& inbound);
   // The payload of the lane's last header; it was taken between `begin` and now, if that is timed.
   void OnPayload(const links::LinkId& lane, TimePoint begin);
+  void OnLaneClosed(const links::LinkId& lane) { incoming_.erase(lane); }
+  void OnLinksClosed(PeerId other) {
+    std::erase_if(incoming_, [other](const auto& entry) { return entry.first.other == other; });
+  }
   void OnSent(PeerId to, const links::Outbound& outbound, TimePoint now);
   // Sums and copies between `begin` and now.
   void OnWork(TimePoint begin);
   void OnMessage(PeerId other, const control::PeerMessage& message, bool is_sent);
-  // The view `epoch` is over.
-  void OnAbort(Epoch epoch);
+  // This peer's report to the master: it says when its view is over.
+  void OnReport(const control::Report& report);
   void OnComplete(const agreement::Complete& complete, TimePoint now);
   void OnTick(const agreement::Wait& wait, std::uint64_t ops_stuck);
 
@@ -71,9 +75,9 @@ class PeerFlight {
   PeerId self_;
   std::string group_;
   const net::Clock& clock_;
-  std::map<links::LinkId, Incoming> incoming_;
-  Epoch aborted_;
-  std::string waited_;  // what the last kWaits said
+  std::map<links::LinkId, Incoming> incoming_;  // by open lane
+  Epoch aborted_;                               // the last view that was
+  std::string waited_;                          // what the last kWaits said
   std::uint64_t stuck_ = 0;
 };
 

@@ -72,7 +72,6 @@ void PeerRuntime::OnMasterMessage(const control::FromMaster& message) {
       peer_.OnView(message.view(), now);
       break;
     case control::FromMaster::kAbort:
-      flight_.OnAbort(Epoch(message.abort().epoch()));
       peer_.OnAbort(Epoch(message.abort().epoch()), now);
       break;
     case control::FromMaster::kRevokePrepared:
@@ -219,6 +218,7 @@ void PeerRuntime::OnLaneIdle() { Run(); }
 
 void PeerRuntime::OnLaneClosed(const links::LinkId& lane, const std::string& why) {
   if (ended_ || RINGWAY_MUTANT(kKeepClosedLane)) return;
+  flight_.OnLaneClosed(lane);
   if (const auto found = pairs_.find(lane.other); found != pairs_.end()) found->second.DropLane(lane.lane);
   peer_.OnLinkDown(lane, why, clock_.Now());
   Run();
@@ -360,7 +360,10 @@ void PeerRuntime::CarryOut(agreement::ToPeer& action) {
   if (std::find(to_flush_.begin(), to_flush_.end(), link) == to_flush_.end()) to_flush_.push_back(link);
 }
 
-void PeerRuntime::CarryOut(agreement::ToMaster& action) { sink_->SendToMaster(std::move(action.message)); }
+void PeerRuntime::CarryOut(agreement::ToMaster& action) {
+  if (action.message.has_report()) flight_.OnReport(action.message.report());
+  sink_->SendToMaster(std::move(action.message));
+}
 
 void PeerRuntime::CarryOut(links::Dial& action) {
   const std::size_t lanes = action.missing.empty() ? std::max(action.lanes, kLanesRemote) : action.missing.size();
@@ -386,6 +389,7 @@ void PeerRuntime::CarryOut(links::CloseLinks& action) {
     return;
   }
   dials_.Close(action.other);
+  flight_.OnLinksClosed(action.other);
   sink_->flow().Forget(options_.self, action.other);
   if (found == pairs_.end()) return;
   found->second.Retire();

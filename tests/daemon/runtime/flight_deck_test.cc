@@ -121,20 +121,21 @@ TEST_F(FlightDeckTest, AFileOfAnotherKindIsLeftAlone) {
   EXPECT_EQ(FlightMemory::Open(folder_ / "absent" / "flight").status().code(), Code::kIo);
 }
 
-TEST_F(FlightDeckTest, EachCauseDumpsOnceInAWhile) {
+TEST_F(FlightDeckTest, EachCauseDumpsOnceInAWhileInAGroup) {
   auto memory = FlightMemory::Open("");
   ASSERT_TRUE(memory.ok()) << memory.status().text();
   FlightDeck deck(std::move(memory).value(), {.daemon = "d"},
                   [&](FlightDump dump) { dumps_.push_back(std::move(dump)); });
   deck.recorder().Add(Submitted(1));
   TimePoint now{std::chrono::seconds(1)};
-  deck.Dump(DumpCause::kAbort, now);
-  deck.Dump(DumpCause::kAbort, now + FlightDeck::kPause - Duration(1));
+  deck.Dump(DumpCause::kAbort, "g", now);
+  deck.Dump(DumpCause::kAbort, "g", now + FlightDeck::kPause - Duration(1));
   EXPECT_EQ(dumps_.size(), 1U);
-  deck.Dump(DumpCause::kStuck, now);
-  deck.Dump(DumpCause::kAbort, now + FlightDeck::kPause);
-  ASSERT_EQ(dumps_.size(), 3U);
-  const auto log = flight::Read(std::as_bytes(std::span(dumps_[2].image)));
+  deck.Dump(DumpCause::kStuck, "g", now);
+  deck.Dump(DumpCause::kAbort, "other", now);
+  deck.Dump(DumpCause::kAbort, "g", now + FlightDeck::kPause);
+  ASSERT_EQ(dumps_.size(), 4U);
+  const auto log = flight::Read(std::as_bytes(std::span(dumps_[3].image)));
   ASSERT_TRUE(log.ok());
   EXPECT_EQ(log.value().records.size(), 1U);
 }

@@ -48,6 +48,10 @@ class PeerRuntimeTest : public testing::Test {
   void SetUp() override {
     int fds[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
+    auto memory = FlightMemory::Open("");
+    ASSERT_TRUE(memory.ok()) << memory.status().text();
+    flight_ = std::make_shared<FlightDeck>(std::move(memory).value(), flight::Origin{.daemon = "d"},
+                                           [this](FlightDump) { ++dumps_; });
     session_ = std::make_shared<local::TrainerSession>(context_, &host_, local::SessionLimits{});
     ASSERT_TRUE(session_->Start(net::UniqueFd(fds[0])).ok());
     client_.Reset(fds[1]);
@@ -57,7 +61,7 @@ class PeerRuntimeTest : public testing::Test {
     Send(local::HelloPacket(), {page_fd.get()});
     Send(local::JoinPacket("g"));
     context_.poll();
-    RuntimeOptions options{.self = PeerId(1), .join = {}};
+    RuntimeOptions options{.self = PeerId(1), .join = {}, .flight = flight_};
     options.join.set_group("g");
     runtime_ = std::make_unique<PeerRuntime>(context_, lane_threads_, &host_, std::move(options), session_);
     control::FromMaster message;
@@ -84,6 +88,8 @@ class PeerRuntimeTest : public testing::Test {
   Host host_;
   net::LaneThreads lane_threads_{context_, 0};
   std::shared_ptr<local::TrainerSession> session_;
+  int dumps_ = 0;
+  std::shared_ptr<FlightDeck> flight_;
   std::unique_ptr<PeerRuntime> runtime_;
   net::UniqueFd client_;
   abi::SessionPage* page_ = nullptr;
@@ -118,6 +124,20 @@ TEST_F(PeerRuntimeTest, OtherEventsGetTheirTurnBetweenTheSlicesOfALargeCopy) {
   char copied[sizeof last] = {};
   EXPECT_EQ(::pread(result.get(), copied, sizeof copied, kBytes - sizeof copied), static_cast<ssize_t>(sizeof copied));
   EXPECT_STREQ(copied, last);
+}
+
+TEST_F(PeerRuntimeTest, OnlyAnAbortThatFreezesTheViewDumpsTheFlightRecorder) {
+  control::PeerMessage stranger;
+  stranger.mutable_abort()->set_epoch(Epoch::Of(1, 1).value);
+  (void)runtime_->OnControlMessage(PeerId(9), stranger);
+  control::FromMaster old;
+  old.mutable_abort()->set_epoch(1);
+  runtime_->OnMasterMessage(old);
+  EXPECT_EQ(dumps_, 0);
+  control::FromMaster abort;
+  abort.mutable_abort()->set_epoch(Epoch::Of(1, 1).value);
+  runtime_->OnMasterMessage(abort);
+  EXPECT_EQ(dumps_, 1);
 }
 
 // A connection may have an open window: it is never let loose on a path whose rate is known.
