@@ -12,9 +12,8 @@ constexpr double kHelps = 0.5;
 constexpr int kWindowsToSettle = 2;
 constexpr double kDecrease = 0.3;  // of one connection, as cubic's
 constexpr double kFloor = 0.25;
-constexpr double kLimitMin =
-    128 << 10;                    // bytes per second: a segment that waits for it still leaves in a second or two
-constexpr double kRegrown = 0.5;  // of the best
+constexpr double kLimitMin = 128 << 10;  // bytes per second: a waiting segment leaves within seconds
+constexpr double kRegrown = 0.5;         // of the best
 constexpr double kNearBest = 0.8;
 constexpr double kBestKept = 0.9;
 constexpr double kNear = 0.05;
