@@ -9,8 +9,9 @@
 //     +-- not allowed for a second, for one of the hosts has work (stop, until it grants again): release
 //
 //   probed       when
-//   each host    at once, those that grant none within 2 min when they do; 15 s later if that is in doubt; when its route has changed; every 8 h. A slow path also after
-//                30 min, 1 h, 2 h and 4 h, so that a recovered one shows
+//   each host    at once, or when it first grants one; 15 s later if that is in doubt; when its route has changed;
+//                every 8 h. A slow path also after 30 min, 1 h, 2 h and 4 h, so that a recovered one shows. After 2 min
+//                a host that has granted none delays others no more
 //   all at once  when none is due any more, and again when there are twice as many; shows the uplink, which may carry
 //                more than any one path
 //
