@@ -121,11 +121,13 @@ TEST_F(TraceTest, ADaemonGivesItsOwnPartAndAnUnknownGroupIsAnError) {
   const Json trace = TraceOf({"--socket", cluster_.socket(0)}, {"job"});
   ASSERT_TRUE(trace.is_object());
   EXPECT_EQ(Begun(trace, "operation").size(), 1U);
-  const Json none = TraceOf({"--socket", cluster_.socket(0)}, {"nowhere"});
-  EXPECT_TRUE(none["traceEvents"].empty());
+  const Finished none = Trace({"--socket", cluster_.socket(0)}, {"nowhere"});
+  EXPECT_NE(none.code, 0);
+  EXPECT_NE(none.err.find("no record of a group nowhere"), std::string::npos) << none.err;
   const Finished unknown = Trace(Master(), {"nowhere"});
   EXPECT_NE(unknown.code, 0);
   EXPECT_NE(unknown.err.find("no group nowhere"), std::string::npos) << unknown.err;
+  EXPECT_NE(Trace({}, {"job", "--last", "1", "--file", FlightFile(0)}).code, 0) << "a file is shown whole";
 }
 
 TEST_F(TraceTest, AKilledDaemonLeavesItsRecordsAndTheOthersDumpTheAbort) {

@@ -88,6 +88,7 @@ class HostWriter {
     std::map<LifeName, Life> lives;
     for (const Record& record : host_.log.records) {
       if (!group.empty() && GroupOf(record.self) != group) continue;
+      end_us_ = std::max(end_us_, EndOf(record));
       if (record.kind == Kind::kView || record.kind == Kind::kAbort || record.kind == Kind::kStuck) {
         AddInstant(record, {{"epoch", ToString(Epoch(record.epoch))}, {"world", record.segments}});
       } else if (record.kind == Kind::kWork) {
@@ -189,7 +190,12 @@ class HostWriter {
   void AddOperation(std::uint64_t self, const OpName& op, const Life& life) {
     if (life.submitted == nullptr && life.reported == nullptr) return;
     Record slice = life.reported != nullptr ? *life.reported : *life.submitted;
-    if (life.reported != nullptr) slice.at_us -= slice.took_us;
+    if (life.reported != nullptr) {
+      slice.at_us -= slice.took_us;
+    } else {  // it lasts for as long as is known
+      constexpr std::int64_t kMost = std::numeric_limits<std::uint32_t>::max();
+      slice.took_us = static_cast<std::uint32_t>(std::clamp<std::int64_t>(end_us_ - slice.at_us, 0, kMost));
+    }
     const std::int64_t begin = slice.at_us;
     json args = {{"op", ToString(op)},
                  {"bytes_in", life.bytes_in},
@@ -226,7 +232,8 @@ class HostWriter {
   const std::int64_t begin_us_;
   int* next_process_;
   json* events_;
-  std::map<std::uint64_t, int> processes_;  // by peer
+  std::map<std::uint64_t, int> processes_;                          // by peer
+  std::int64_t end_us_ = std::numeric_limits<std::int64_t>::min();  // of the newest record
   std::uint64_t next_slice_ = 0;
 };
 

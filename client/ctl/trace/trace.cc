@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "client/ctl/trace/chrome_json.h"
 #include "client/ctl/watch/peer_rows.h"
@@ -73,6 +74,13 @@ Result<std::string> Written(const Trace& trace, const TraceOrder& order) {
 Result<std::string> WrittenOfOne(const std::string& image, const std::string& whose, const TraceOrder& order) {
   Result<flight::Log> log = LogOf(image, whose);
   if (!log.ok()) return log.status();
+  const auto is_of_group = [&](const flight::Record& record) {
+    const auto peer = log.value().peers.find(record.self);
+    return peer != log.value().peers.end() && peer->second.group == order.group;
+  };
+  const std::vector<flight::Record>& records = log.value().records;
+  if (!order.group.empty() && std::none_of(records.begin(), records.end(), is_of_group))
+    return Status(Code::kInvalidArgument, whose + " has no record of a group " + order.group);
   Trace trace{.group = order.group, .clock = "the daemon's, which is monotonic", .hosts = {}, .missing = {}};
   trace.hosts.push_back({.log = std::move(log).value(), .ahead_us = 0, .error_us = 0});
   return Written(trace, order);
@@ -137,10 +145,12 @@ void AddTrace(CLI::App& app, TraceOrder* order) {
   CLI::App* trace = app.add_subcommand(
       "trace", "writes what the newest operations of a group did, chunk by chunk, for ui.perfetto.dev");
   trace->add_option("GROUP", order->group, "the group (with --file: default all)");
-  trace->add_option("--last", order->last, "operations of each channel; 0: all that the flight recorders hold")
-      ->capture_default_str();
+  CLI::Option* const last =
+      trace->add_option("--last", order->last, "operations of each channel; 0: all that the flight recorders hold")
+          ->capture_default_str();
   trace->add_option("-o,--output", order->out, "file to write")->capture_default_str();
-  trace->add_option("--file", order->file, "a daemon's flight file, instead of asking (default: none)");
+  trace->add_option("--file", order->file, "a daemon's flight file, instead of asking: all of it (default: none)")
+      ->excludes(last);
 }
 
 Result<std::string> TraceFrom(const std::variant<shell::MasterAddress, std::string>& where, const TraceOrder& order,

@@ -123,9 +123,13 @@ TEST(ChromeJsonTest, OtherGroupsAreLeftOut) {
   EXPECT_FALSE(json::parse(ChromeJson(trace))["traceEvents"].empty());
 }
 
-TEST(ChromeJsonTest, AnOperationThatRunsSaysSo) {
-  const Trace trace{.group = "", .clock = "x", .hosts = {Host("d", {At(Kind::kSubmitted, kA, 5)})}, .missing = {}};
+TEST(ChromeJsonTest, AnOperationThatRunsLastsUntilTheNewestRecordAndSaysSo) {
+  const Trace trace{.group = "",
+                    .clock = "x",
+                    .hosts = {Host("d", {At(Kind::kSubmitted, kA, 5), At(Kind::kView, kA, 30)})},
+                    .missing = {}};
   const json parsed = json::parse(ChromeJson(trace));
+  EXPECT_EQ(Of(parsed, "e", "all_reduce 0:7")[0]["ts"], Of(parsed, "b", "all_reduce 0:7")[0]["ts"].get<int>() + 25);
   ASSERT_EQ(Of(parsed, "b", "all_reduce 0:7").size(), 1U);
   EXPECT_EQ(Of(parsed, "b", "all_reduce 0:7")[0]["args"]["is_over"], false);
 }
