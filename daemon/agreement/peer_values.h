@@ -95,8 +95,8 @@ struct Wait {
   std::string what;          // its name; empty: nothing waits
   std::optional<OpName> op;  // nothing: it is a message
   Duration age{};            // since it was submitted
-  std::vector<PeerId> on;  // whose trainers have not submitted it, as far as is known here
-  std::string reason;      // in words: their names, "data", or "a new view"
+  std::vector<PeerId> on;    // whose trainers have not submitted it, as far as is known here
+  std::string reason;        // in words: their names, "data", or "a new view"
   std::string text() const { return what.empty() ? "" : what + " for " + reason; }
 };
 

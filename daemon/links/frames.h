@@ -17,7 +17,7 @@ namespace ringway::links {
 struct Inbound {
   enum class Kind : std::uint8_t { kDirect, kScratch, kDiscard };
   Kind kind = Kind::kDiscard;
-  bool adds = false;                 // it will be summed up, not copied
+  bool adds = false;  // it will be summed up, not copied
   std::byte* target = nullptr;
   std::uint64_t attempt = 0;         // for IsLive
   std::shared_ptr<const void> keep;  // holds the memory behind target

@@ -113,7 +113,8 @@ void Server::Session::OnFrames() {
     if (too_large(frame->size())) return Close("a frame before hello exceeds its limit");
     control::ToMaster message;
     if (const Status status = ParseFrame(*frame, message); !status.ok()) return Close(status.text());
-    asked_ = message.has_status() || message.has_plan() || message.has_trace() || message.has_evict() || message.has_drain();
+    asked_ =
+        message.has_status() || message.has_plan() || message.has_trace() || message.has_evict() || message.has_drain();
     if (asked_ && kind_ != Kind::kDaemon) ArmTimer();
     server_.OnFrame(id_, message);
     if (closed_) return;

@@ -117,8 +117,8 @@ TEST(ProtocolTest, EveryRowIsARuleThatTheSimulationCountsAndNoOther) {
     rows.insert(some.begin(), some.end());
   }
   // The shells do these, which are not simulated.
-  for (const char* of_shells : {"`StatusRequest` → `StatusReply`, `PlanRequest` → `PlanReply`",
-                                "`TraceRequest` → `TraceReply`", "`Drain`"}) {
+  for (const char* of_shells :
+       {"`StatusRequest` → `StatusReply`, `PlanRequest` → `PlanReply`", "`TraceRequest` → `TraceReply`", "`Drain`"}) {
     EXPECT_EQ(rows.erase(of_shells), 1U) << of_shells;
   }
   std::set<std::string> counted;
