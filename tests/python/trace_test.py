@@ -22,8 +22,7 @@ class TraceTest(ClusterTest):
         for _ in range(self.OPERATIONS):
             together(*[lambda session=session: session.all_reduce(numpy.ones(100_000, "float32"), "sum") for session in sessions])
         path = self.cluster.directory / f"{self.group}.json"
-        argv = [PROGRAMS / "ringwayctl", "--master", self.cluster.master.logged("listening", "address"), "trace", self.group,
-                "-o", path]
+        argv = [PROGRAMS / "ringwayctl", "--master", self.cluster.master, "trace", self.group, "-o", path]
 
         def is_whole():  # a daemon's clock is known after its first heartbeats
             run = subprocess.run(argv, check=False, capture_output=True, text=True)
