@@ -41,7 +41,7 @@ class ReplacedPieces {
   Status Replace(std::size_t piece, std::unique_ptr<std::byte[]> content);
   // If it fails, as a device may, the tensors hold a mixture, which is nobody's state.
   [[nodiscard]] Status PutBack() {
-    const Status written = before_.empty() ? Status() : state_->Write(before_);
+    Status written = before_.empty() ? Status() : state_->Write(before_);
     Drop();
     return written;
   }
