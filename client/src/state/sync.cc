@@ -100,7 +100,7 @@ class Syncing {
     std::vector<std::uint64_t> words(internal::kOfferWords + kOfferedHashes * kHashWords);
     std::memcpy(words.data(), &mine_, sizeof(mine_));
     const std::size_t offered = std::min(hashes_.size(), kOfferedHashes);
-    std::memcpy(words.data() + internal::kOfferWords, hashes_.data(), offered * sizeof(Hash));
+    if (offered > 0) std::memcpy(words.data() + internal::kOfferWords, hashes_.data(), offered * sizeof(Hash));
     std::vector<std::uint64_t> gathered;
     const auto view = Gather(session_, words.data(), words.size(), &gathered);
     if (!view.ok()) return view.status();
@@ -109,6 +109,7 @@ class Syncing {
       const std::uint64_t* const of_rank = gathered.data() + rank * words.size();
       std::memcpy(static_cast<void*>(&all.offers.emplace_back()), of_rank, sizeof(Offer));
       auto& hashes = all.hashes.emplace_back(offered);
+      if (offered == 0) continue;
       std::memcpy(static_cast<void*>(hashes.data()), of_rank + internal::kOfferWords, offered * sizeof(Hash));
     }
     return all;
