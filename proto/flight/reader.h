@@ -29,8 +29,14 @@ struct Log {
   std::int64_t started_us = 0;
   std::uint64_t left_out = 0;
   std::map<std::uint64_t, Peer> peers;  // by id; of others, too
-  std::vector<Record> records;          // the oldest first
-  std::uint64_t damaged = 0;            // records that were skipped, as none of this program's
+
+  // Empty: not known.
+  std::string GroupOf(std::uint64_t peer) const {
+    const auto found = peers.find(peer);
+    return found == peers.end() ? "" : found->second.group;
+  }
+  std::vector<Record> records;  // the oldest first
+  std::uint64_t damaged = 0;    // records that were skipped, as none of this program's
 };
 
 // Texts are printable. kProtocol: it is no image, of another version, or shorter than it says.

@@ -87,7 +87,7 @@ class HostWriter {
   void Write(const std::string& group) {
     std::map<LifeName, Life> lives;
     for (const Record& record : host_.log.records) {
-      if (!group.empty() && GroupOf(record.self) != group) continue;
+      if (!group.empty() && host_.log.GroupOf(record.self) != group) continue;
       end_us_ = std::max(end_us_, EndOf(record));
       if (record.kind == Kind::kView || record.kind == Kind::kAbort || record.kind == Kind::kStuck) {
         AddInstant(record, {{"epoch", ToString(Epoch(record.epoch))}, {"world", record.segments}});
@@ -102,10 +102,6 @@ class HostWriter {
   }
 
  private:
-  std::string GroupOf(std::uint64_t peer) const {
-    const auto found = host_.log.peers.find(peer);
-    return found == host_.log.peers.end() ? "" : found->second.group;
-  }
   std::string NameOfPeer(std::uint64_t peer) const {
     const auto found = host_.log.peers.find(peer);
     return found == host_.log.peers.end() || found->second.name.empty() ? "peer " + std::to_string(peer)

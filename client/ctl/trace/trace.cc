@@ -75,8 +75,7 @@ Result<std::string> WrittenOfOne(const std::string& image, const std::string& wh
   Result<flight::Log> log = LogOf(image, whose);
   if (!log.ok()) return log.status();
   const auto is_of_group = [&](const flight::Record& record) {
-    const auto peer = log.value().peers.find(record.self);
-    return peer != log.value().peers.end() && peer->second.group == order.group;
+    return log.value().GroupOf(record.self) == order.group;
   };
   const std::vector<flight::Record>& records = log.value().records;
   if (!order.group.empty() && std::none_of(records.begin(), records.end(), is_of_group))
