@@ -384,6 +384,7 @@ Status TrainerSession::OnTrace(std::span<const std::byte> bytes) {
   if (!packet.ok()) return packet.status();
   const Result<std::string> group = GetText(packet.value().group, "the group's name");
   if (!group.ok()) return group.status();
+  if (group.value().empty()) return Status(Code::kInvalidArgument, "a request for a trace names no group");
   if (!queue_.empty()) return AskedTooEarly();
   return Answer(sink_->FlightImage(group.value(), packet.value().last));
 }

@@ -304,6 +304,13 @@ TEST_F(TrainerSessionTest, StatusClientGetsTheTraceOfAGroup) {
   ExpectEnded(Code::kProtocol, "not NUL-terminated");
 }
 
+TEST_F(TrainerSessionTest, TraceOfNoGroupIsRefused) {
+  Send(HelloPacket());
+  (void)Receive<abi::HelloReply>(abi::PacketType::kHelloReply);
+  Send(MakePacket<abi::Trace>(abi::PacketType::kTrace));
+  ExpectEnded(Code::kInvalidArgument, "names no group");
+}
+
 TEST_F(TrainerSessionTest, ForkedChildThatKeepsTheSocketDoesNotHideTheDeath) {
   session_->End(Code::kLeft, "");
   // SO_PEERCRED names the maker of a socketpair: let a child make it.
