@@ -122,11 +122,17 @@ std::vector<OpName> AgreedInputs::Decide() {
 
 // ---------------------------------------------------------------------------------------------- decided
 
+bool AgreedInputs::HasUnoffered(const OpName& name, const collective::InputSet& inputs) const {
+  if (IsDecided(name) || !inputs.Has(Self())) return false;
+  const Operation* const op = std::as_const(table_).Find(name);
+  return op == nullptr || op->inputs.offered != ctx_.view().epoch;
+}
+
 Operation* AgreedInputs::OnInputs(PeerId from, const control::Inputs& message) {
   const OpName name = NameFrom(message.op());
   const Descriptor descriptor = DescriptorFrom(message.op()).value();  // checked when it came
   auto inputs = InputsFrom(message, descriptor, ctx_.view().world_size());
-  if (from != first() || !IsInReach(name) || !inputs || !CanRun(descriptor)) {
+  if (from != first() || !IsInReach(name) || !inputs || !CanRun(descriptor) || HasUnoffered(name, *inputs)) {
     ctx_.AddNote("inputs_refused", {{"op", ToString(name)}, {"from", ctx_.NameOf(from)}}, Severity::kWarning);
     return nullptr;
   }

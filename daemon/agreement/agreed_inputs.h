@@ -60,6 +60,8 @@ class AgreedInputs {
   bool IsDecided(const OpName& name) const;
   // Returns whether honest ranks may be at it now.
   bool IsInReach(const OpName& name) const;
+  // Returns whether this rank's input is said to be in, which it has not offered: there may be none.
+  bool HasUnoffered(const OpName& name, const collective::InputSet& inputs) const;
   void Take(PeerId from, const OpName& name, const InputQuorum::Offer& offer);
   Operation* Bind(const OpName& name, const Descriptor& descriptor, collective::InputSet inputs);
   // Null: it leaves, for it has no room for the result, or is too far behind.

@@ -1,4 +1,5 @@
-// What a member offers may be anything: the first rank takes part in no operation that it could not have submitted.
+// What a member offers may be anything: the first rank takes part in no operation that it could not have submitted. Nor
+// does a rank take from the first one that its input is in, if it has offered none.
 #include "daemon/agreement/agreed_inputs.h"
 
 #include "daemon/agreement/messages.h"
@@ -54,6 +55,24 @@ TEST_F(AgreedInputsTest, OfferOfAnOperationThatNobodyCanBeAtIsRefused) {
     EXPECT_TRUE(Said(0, "offer_refused")) << seq;
     EXPECT_FALSE(nodes_[0].ended.has_value()) << "it stays a member";
   }
+}
+
+TEST_F(AgreedInputsTest, InputThatThisRankHasNotOfferedIsNotIn) {
+  const auto decided = [](std::uint64_t absent) {
+    return InputsMessage(Epoch::Of(1, 1), {.name = {ChannelId(0), 1}, .descriptor = Offered(), .inputs = {absent, {}}});
+  };
+  control::PeerMessage lie = decided(0);
+  lie.set_number(nodes_[0].said + 1);
+  ASSERT_TRUE(Node(1).OnPeerMessage(IdOf(0), lie, now_).ok());
+  Drain();
+  EXPECT_TRUE(Said(1, "inputs_refused"));
+  EXPECT_FALSE(Node(1).HasWork() || Next(1, 0).has_value());
+
+  nodes_[1].events.clear();
+  control::PeerMessage truth = decided(0b10);
+  truth.set_number(nodes_[0].said + 2);
+  ASSERT_TRUE(Node(1).OnPeerMessage(IdOf(0), truth, now_).ok());
+  EXPECT_FALSE(Said(1, "inputs_refused"));
 }
 
 }  // namespace
