@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any, Callable, TypeVar, cast
 
 import torch
@@ -16,6 +17,8 @@ def ranged(name: str) -> Callable[[Call], Call]:
     def decorate(call: Call) -> Call:
         @functools.wraps(call)
         def within(*arguments: Any, **options: Any) -> Any:
+            if sys.is_finalizing():  # torch imports what it needs for a range, and there are no imports any more
+                return call(*arguments, **options)
             with torch.profiler.record_function(f"ringway::{name}"):
                 return call(*arguments, **options)
 
