@@ -1,5 +1,6 @@
 """What users of torch.distributed run, by one backend: recipes.py BACKEND STORE RANK WORLD OUT. Keeps what each recipe ends with."""
 
+import os
 import pathlib
 import sys
 
@@ -114,6 +115,31 @@ def checkpoint():
     return whole(other)
 
 
+def accelerate_state():
+    """accelerate's save_state and load_state: a training that goes on from them ends where one ends that went on."""
+    from accelerate import Accelerator
+
+    ranks = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
+    os.environ |= {name: str(value) for name, value in ranks.items()}  # as a launcher sets them
+    accelerator = Accelerator(cpu=True)
+    assert accelerator.num_processes == world
+    place = pathlib.Path(store).parent / f"accelerate-{backend}"
+    inner = nn.Sequential(*layers())
+    model, optimizer = accelerator.prepare(inner, torch.optim.Adam(inner.parameters(), lr=0.01))
+    train(model, optimizer)
+    accelerator.save_state(place)
+    train(model, optimizer)
+    went_on = whole(model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    accelerator.wait_for_everyone()  # the first has written it
+    accelerator.load_state(place)
+    train(model, optimizer)
+    torch.testing.assert_close(whole(model), went_on)
+    return whole(model)
+
+
 def pipeline(kind, stages_of_a_rank):
     """Rank 0 has the inputs, the last stage's rank the targets."""
     count = world * stages_of_a_rank
@@ -133,6 +159,7 @@ RECIPES = {
     "zero": zero,
     "hsdp": hsdp,
     "checkpoint": checkpoint,
+    "accelerate's state": accelerate_state,
     "gpipe": lambda: pipeline(ScheduleGPipe, 1),
     "1f1b": lambda: pipeline(Schedule1F1B, 1),
     "interleaved": lambda: pipeline(ScheduleInterleaved1F1B, 2),

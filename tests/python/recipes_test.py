@@ -36,7 +36,7 @@ class RecipesTest(ClusterTest):
 
     def test_recipes_end_as_with_gloo(self):
         for rank, (gloo, ours) in enumerate(zip(self.ends("gloo"), self.ends("ringway"))):
-            self.assertEqual(len(gloo), 7)
+            self.assertEqual(len(gloo), 8)
             self.assertEqual(gloo.keys(), ours.keys())
             for name in gloo:
                 self.assertEqual(len(gloo[name]), len(ours[name]))
