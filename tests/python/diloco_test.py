@@ -203,7 +203,7 @@ class DiLoCoTest(ClusterTest):
 
     def test_outer_step_is_the_average_over_those_whose_parameters_are_finite(self):
         sessions = self.join(WORLD)
-        with self.assertLogs("ringway") as logs:
+        with self.assertLogs("ringway", "WARNING") as logs:
             results = self.train(sessions, (1, 1, 0, None), 4, {1: [2]})
         self.assertEqual([outer.left_out for _, outer, _ in results], [0, 1, 0])
         self.assertEqual(len(logs.output), 1)
@@ -228,7 +228,7 @@ class DiLoCoTest(ClusterTest):
         sessions = self.join(WORLD)
         for form in FORMS:
             for codec in ("none", "int8"):
-                with self.subTest(form=form, codec=codec), self.assertLogs("ringway"):
+                with self.subTest(form=form, codec=codec), self.assertLogs("ringway", "WARNING"):
                     results = self.train(sessions, form, 20, {1: [3, 11], 2: [11]}, codec=codec)
                     self.assertGreater(results[1][1].left_out, 0)
                     for parameters, _, _ in results:
@@ -236,7 +236,7 @@ class DiLoCoTest(ClusterTest):
 
     def test_step_in_which_nobody_is_finite_leaves_the_outer_state_as_it_is(self):
         sessions = self.join(2)
-        with self.assertLogs("ringway"):
+        with self.assertLogs("ringway", "WARNING"):
             results = self.train(sessions, (1, 1, 0, None), 1, {0: [1], 1: [1]})
         for parameters, outer, contributors in results:
             self.assertEqual(contributors, {1: ()})
