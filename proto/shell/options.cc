@@ -8,79 +8,20 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
-#include <stdexcept>
 #include <system_error>
 
 #include "proto/byte_size.h"
 #include "proto/printable.h"
-
-// Some malformed files ("[#a") violate an assertion of toml++ 3.3, with NDEBUG an assumption: reject them first.
-#undef NDEBUG
-#define TOML_ASSERT(condition) ringway::shell::ExpectOfToml(static_cast<bool>(condition))
-namespace ringway::shell {
-constexpr void ExpectOfToml(bool holds) {
-  if (!holds) throw std::logic_error("toml++");
-}
-}  // namespace ringway::shell
-#include <toml++/toml.h>
+#include "proto/shell/toml_text.h"
 
 namespace ringway::shell {
 namespace {
 
 constexpr std::size_t kConfigBytesMax = 1 << 20;
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
-bool IsAscii(char c) { return static_cast<unsigned char>(c) < 0x80; }
-
-// toml++ 3.3 has undefined behaviour for some non-ASCII letters: each of their bytes is escaped as a mark that does not
-// occur in the file, and two hexadecimal digits.
-class Spelling {
- public:
-  explicit Spelling(const std::string& text) {
-    while (text.find(mark_) != std::string::npos) mark_ += 'q';
-  }
-
-  std::string Spell(const std::string& text) const {
-    constexpr char kDigits[] = "0123456789abcdef";
-    std::string out;
-    for (const char c : text) {
-      const auto byte = static_cast<unsigned char>(c);
-      out += IsAscii(c) ? std::string(1, c) : mark_ + kDigits[byte >> 4] + kDigits[byte & 15];
-    }
-    return out;
-  }
-
-  std::string Read(std::string text) const {
-    for (std::size_t at = text.find(mark_); at != std::string::npos; at = text.find(mark_, at + 1)) {
-      const std::string_view digits = std::string_view(text).substr(at + mark_.size(), 2);
-      unsigned byte = 0;
-      // Without such digits the mark came from an escape sequence in the file.
-      if (digits.size() < 2 || std::from_chars(digits.begin(), digits.end(), byte, 16).ptr != digits.end()) continue;
-      if (IsAscii(static_cast<char>(byte))) continue;
-      text.replace(at, mark_.size() + 2, 1, static_cast<char>(byte));
-    }
-    return text;
-  }
-
- private:
-  std::string mark_ = "zq";
-};
-
-bool IsUtf8(const std::string& text) {
-  try {
-    (void)nlohmann::json(text).dump();
-    return true;
-  } catch (const nlohmann::json::type_error&) {
-    return false;
-  }
-}
 
 std::string ConfigFile(const CLI::App& app) {
   const CLI::Option* option = app.get_config_ptr();
@@ -95,42 +36,22 @@ class TomlConfig : public CLI::Config {
   std::string to_config(const CLI::App*, bool, bool, std::string) const override { return {}; }
 
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
-    std::string text{std::istreambuf_iterator<char>(input), {}};
-    if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
-    CheckCharacters(text);
-    const Spelling spelling(text);
+    const std::string text{std::istreambuf_iterator<char>(input), {}};
+    const Result<std::vector<TomlValue>> values = ReadToml(text, ConfigFile(app_));
+    if (!values.ok()) throw CLI::ConversionError(values.status().text());
     std::vector<CLI::ConfigItem> found;
-    try {
-      const toml::table table = toml::parse(spelling.Spell(text));
-      for (const auto& [key, value] : table) {
-        CLI::ConfigItem item;
-        item.name = spelling.Read(std::string(key.str()));
-        item.inputs.push_back(spelling.Read(Text(item.name, value)));
-        found.push_back(std::move(item));
-      }
-    } catch (const toml::parse_error& error) {
-      throw CLI::ConversionError(ConfigFile(app_) + ", line " + std::to_string(error.source().begin.line) + ": " +
-                                 spelling.Read(std::string(error.description())));
-    } catch (const std::logic_error&) {
-      throw CLI::ConversionError(ConfigFile(app_) + ": this is no TOML");
+    for (const TomlValue& value : values.value()) {
+      CLI::ConfigItem item;
+      item.name = value.table.value_or(value.key);
+      item.inputs.push_back(Text(item.name, value));
+      found.push_back(std::move(item));
     }
     return found;
   }
 
  private:
-  void CheckCharacters(const std::string& text) const {
-    if (!IsUtf8(text)) throw CLI::ConversionError(ConfigFile(app_) + ": this is no UTF-8 text");
-    const auto odd = std::find_if(text.begin(), text.end(), [](char c) {
-      return !IsPrintable({&c, 1}) && c != '\t' && c != '\n' && c != '\r';
-    });
-    if (odd == text.end()) return;
-    throw CLI::ConversionError(ConfigFile(app_) + ", line " + std::to_string(1 + std::count(text.begin(), odd, '\n')) +
-                               ": a control character");
-  }
-
   // The digits of an octal integer as written, for an option that reads them as octal.
-  std::string IntegerText(const std::string& name, const toml::node& value, std::int64_t number) const {
-    const bool is_octal = (value.as_integer()->flags() & toml::value_flags::format_as_octal) != toml::value_flags::none;
+  std::string IntegerText(const std::string& name, std::int64_t number, bool is_octal) const {
     const CLI::Option* option = app_.get_option_no_throw("--" + name);
     if (!is_octal || number < 0 || option == nullptr || option->get_type_name() != kOctal) {
       return std::to_string(number);
@@ -139,27 +60,21 @@ class TomlConfig : public CLI::Config {
     return {digits.data(), std::to_chars(digits.begin(), digits.end(), number, 8).ptr};
   }
 
-  std::string Text(const std::string& name, const toml::node& value) const {
-    if (const auto text = value.value_exact<std::string>()) {
+  std::string Text(const std::string& name, const TomlValue& value) const {
+    const bool is_top = !value.table;
+    if (const auto* text = std::get_if<std::string>(&value.value); is_top && text != nullptr) {
       if (!IsPrintable(*text))
         throw CLI::ConversionError(ConfigFile(app_) + ": " + name + " holds a character that is not printable");
       return *text;
     }
-    if (const auto number = value.value_exact<std::int64_t>()) return IntegerText(name, value, *number);
-    if (const auto flag = value.value_exact<bool>()) return *flag ? "true" : "false";
+    if (const auto* number = std::get_if<std::int64_t>(&value.value); is_top && number != nullptr)
+      return IntegerText(name, *number, value.is_octal);
+    if (const auto* flag = std::get_if<bool>(&value.value); is_top && flag != nullptr) return *flag ? "true" : "false";
     throw CLI::ConversionError(ConfigFile(app_) + ": " + name + " must be a string, an integer or a boolean");
   }
 
   const CLI::App& app_;
 };
-
-// Returns why CLI11 cannot read a config file.
-std::string WhyUnreadable(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return path + " is a directory; give a file";
-  if (!std::filesystem::exists(path, ignored)) return "there is no " + path;
-  return path + " cannot be read; look at its permissions";
-}
 
 // Returns the command as far as its words are subcommands: "ringwayctl certs issue".
 std::string CommandIn(const CLI::App& app) {
@@ -287,13 +202,9 @@ Status Parse(CLI::App& app, int argc, const char* const* argv) {
 
 Result<ConfigValues> ReadConfigFile(const std::string& path) {
   const auto refuse = [](const std::string& what) { return Status(Code::kInvalidArgument, OneLine(what)); };
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kConfigBytesMax + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file.is_open() || file.bad()) return refuse(WhyUnreadable(path));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kConfigBytesMax) return refuse(path + " is too large for a config file");
-  std::istringstream input(text);
+  const Result<std::string> text = ReadTextFile(path, kConfigBytesMax);
+  if (!text.ok()) return refuse(text.status().text());
+  std::istringstream input(text.value());
   CLI::App app;
   app.set_config("--config", path);
   ConfigValues values;
