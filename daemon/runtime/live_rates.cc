@@ -16,15 +16,20 @@ void LiveRates::OnOperation(Duration took) {
   newest_.push_back(std::max(took, Duration::zero()));
 }
 
-void LiveRates::Look(TimePoint now, Bytes sent) {
+void LiveRates::Look(TimePoint now, Paths sent) {
   if (begun_ && now > *begun_) {
     const double seconds = Seconds(now - *begun_);
     operations_per_second_ = static_cast<double>(operations_) / seconds;
     rates_.clear();
-    for (const auto& [other, bytes] : sent) {
-      const auto before = sent_.find(other);
-      const std::uint64_t old = before == sent_.end() ? 0 : before->second;
-      if (bytes > old) rates_[other] = static_cast<std::uint64_t>(static_cast<double>(bytes - old) / seconds);
+    const auto rate = [&](std::uint64_t total, std::uint64_t before) {
+      return total <= before ? 0 : static_cast<std::uint64_t>(static_cast<double>(total - before) / seconds);
+    };
+    for (const auto& [other, now_sent] : sent) {
+      const auto found = sent_.find(other);
+      const Sent before = found == sent_.end() ? Sent() : found->second;
+      if (now_sent.bytes <= before.bytes) continue;
+      rates_[other] = {.bytes = rate(now_sent.bytes, before.bytes),
+                       .resent_bytes = rate(now_sent.resent_bytes, before.resent_bytes)};
     }
   }
   begun_ = now;
@@ -39,7 +44,7 @@ Duration LiveRates::operation() const {
 
 std::uint64_t LiveRates::bytes_per_second(PeerId other) const {
   const auto found = rates_.find(other);
-  return found == rates_.end() ? 0 : found->second;
+  return found == rates_.end() ? 0 : found->second.bytes;
 }
 
 void LiveRates::WriteTo(control::PeerLive& live) const {
@@ -50,7 +55,9 @@ void LiveRates::WriteTo(control::PeerLive& live) const {
     if (live.paths_size() == kPathsMax) break;
     control::PathTraffic& path = *live.add_paths();
     path.set_other(other.value);
-    path.set_bytes_per_second(rate);
+    path.set_bytes_per_second(rate.bytes);
+    path.set_resent_per_second(rate.resent_bytes);
+    path.set_bytes(sent_.at(other).bytes);
   }
 }
 

@@ -25,14 +25,17 @@ class LiveRates {
   static constexpr Duration kWindow = std::chrono::seconds(2);
   static constexpr std::size_t kNewest = 8;
   static constexpr int kPathsMax = 64;  // that WriteTo fills in
-  using Bytes = std::map<PeerId, std::uint64_t>;
+  struct Sent {
+    std::uint64_t bytes = 0;         // since it began; only grows while the pair is there
+    std::uint64_t resent_bytes = 0;  // by the kernel, on the lanes that are up
+  };
+  using Paths = std::map<PeerId, Sent>;
 
   // One that succeeded.
   void OnOperation(Duration took);
   // Returns whether a window is over: then Look is due.
   bool IsDue(TimePoint now) const { return !begun_ || now - *begun_ >= kWindow; }
-  // `sent`: to each pair since it began, which only grows while the pair is there.
-  void Look(TimePoint now, Bytes sent);
+  void Look(TimePoint now, Paths sent);
 
   double operations_per_second() const { return operations_per_second_; }
   // Mean of the newest; 0: there was none.
@@ -45,10 +48,10 @@ class LiveRates {
  private:
   std::optional<TimePoint> begun_;  // the window
   std::uint64_t operations_ = 0;    // in it
-  Bytes sent_;                      // when it began
+  Paths sent_;                      // when it began
   double operations_per_second_ = 0;
   std::deque<Duration> newest_;
-  std::map<PeerId, std::uint64_t> rates_;
+  std::map<PeerId, Sent> rates_;  // a second
 };
 
 }  // namespace ringway::daemon

@@ -130,6 +130,12 @@ void PairTransport::Keep() {
   }
 }
 
+std::uint64_t PairTransport::resent_bytes() {
+  std::uint64_t bytes = 0;
+  for (const LaneTraffic& lane : Traffic()) bytes += lane.resent_bytes;
+  return bytes;
+}
+
 PairStatus PairTransport::status() {
   const std::vector<LaneState> states = States();
   const std::vector<LaneTraffic> traffic = Traffic();

@@ -92,6 +92,8 @@ class PairTransport {
   PairStatus status();
   // With headers and resent segments.
   std::uint64_t bytes_sent() const { return bytes_sent_; }
+  // By the kernel, on the lanes that are up.
+  std::uint64_t resent_bytes();
 
   // ---- for PairFlow::Pump
   std::size_t size() const { return lanes_.size(); }

@@ -24,8 +24,8 @@ std::size_t PeerRuntime::lanes_open() const {
 
 void PeerRuntime::LookAtRates(TimePoint now) {
   if (!live_.IsDue(now)) return;
-  LiveRates::Bytes sent;
-  for (const auto& [other, pair] : pairs_) sent[other] = pair.bytes_sent();
+  LiveRates::Paths sent;
+  for (auto& [other, pair] : pairs_) sent[other] = {.bytes = pair.bytes_sent(), .resent_bytes = pair.resent_bytes()};
   live_.Look(now, std::move(sent));
 }
 

@@ -18,6 +18,8 @@ control::PeerLive CheckedLive(const control::PeerLive& live) {
     control::PathTraffic& kept = *checked.add_paths();
     kept.set_other(path.other());
     kept.set_bytes_per_second(path.bytes_per_second());
+    kept.set_bytes(path.bytes());
+    kept.set_resent_per_second(path.resent_per_second());
   }
   if (!live.has_wait()) return checked;
   control::PeerWait& wait = *checked.mutable_wait();
