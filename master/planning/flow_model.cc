@@ -82,6 +82,7 @@ FlowModel::FlowModel(const PathMatrix& paths)
     const std::uint32_t there = paths.host(to);
     Way& way = ways_[from * peers_ + to];
     way.delay = paths.delay(from, to);
+    way.money = paths.money(from, to);
     way.pipes.fill(kNoPipe);
     way.pipes[0] = pipe(Kind::kPath, here, there, paths.rate(from, to));
     if (here == there) return;
@@ -108,6 +109,7 @@ FlowModel::Flows FlowModel::FlowsOf(const collective::Transfers& transfers) cons
     const Way& way = ways_[transfer.from.value * peers_ + transfer.to.value];
     Arrived& end = at(transfer.to, transfer.chunk);
     (transfer.reduce ? end.reduced : end.copied).push_back(static_cast<std::uint32_t>(out.flows.size()));
+    out.money += out.parts[transfer.chunk] * way.money;
     out.flows.push_back({.pipes = way.pipes, .delay = way.delay, .chunk = transfer.chunk, .feeds = {}});
   }
   for (std::uint32_t i = 0; i < out.flows.size(); ++i) {

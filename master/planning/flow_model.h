@@ -43,6 +43,7 @@ class FlowModel {
     };
     std::vector<double> parts;  // of the buffer, by chunk
     std::vector<Flow> flows;
+    double money = 0;    // what a byte of the buffer costs
     double busiest = 0;  // of the pipe that is busy for the longest: seconds per byte of the buffer
   };
   Flows FlowsOf(const collective::Transfers& transfers) const;
@@ -61,6 +62,7 @@ class FlowModel {
   struct Way {
     std::array<std::uint32_t, 4> pipes = {};
     double delay = 0;
+    double money = 0;
   };
 
   std::size_t peers_;

@@ -137,6 +137,12 @@ void PathMatrix::set_rate(std::size_t from, std::size_t to, double bytes_per_sec
   rate_[At(from, to)] = Checked(bytes_per_second);
 }
 
+void PathMatrix::set_money(std::size_t from, std::size_t to, double per_byte) {
+  RINGWAY_CHECK(from != to && from < size() && to < size());
+  money_.resize(size() * size());
+  money_[At(from, to)] = Checked(per_byte);
+}
+
 void PathMatrix::set_uplink(std::size_t peer, double bytes_per_second) {
   RINGWAY_CHECK(peer < size());
   uplink_[peer] = Checked(bytes_per_second);

@@ -1,7 +1,8 @@
-// Measured properties of the paths between the members of a group: the planner's input. Pure.
+// Measured properties of the paths between the members of a group, and their prices: the planner's input. Pure.
 //
 // Peers are named by index, 0 .. size() - 1; index i is rank i of the view that is planned. Paths are directed:
-// (from, to) and (to, from) may differ. Units: seconds, one way; bytes per second. 0 means unknown, for all of them.
+// (from, to) and (to, from) may differ. Units: seconds, one way; bytes per second; money of any
+// currency a byte. 0 means unknown, for all of them.
 //
 // A plain value; not synchronized. Setters CHECK that values are finite and not negative and that the pair is valid:
 // callers must validate numbers from the network.
@@ -17,7 +18,7 @@ class PathMatrix {
  public:
   static constexpr std::size_t kPeersMax = 16'000;
 
-  // Everything unknown, all peers at site 0. REQUIRES: 1 <= peers <= kPeersMax. Takes 16 bytes a pair.
+  // Everything unknown, all peers at site 0. REQUIRES: 1 <= peers <= kPeersMax. Takes 16 bytes a pair, 24 with prices.
   explicit PathMatrix(std::size_t peers);
 
   std::size_t size() const { return site_.size(); }
@@ -40,6 +41,13 @@ class PathMatrix {
   void set_site_uplink(std::size_t peer, double bytes_per_second);
   bool crosses(std::size_t from, std::size_t to) const { return site_[from] != site_[to]; }
 
+  // What a byte costs; 0 where nothing is known.
+  double money(std::size_t from, std::size_t to) const { return money_.empty() ? 0 : money_[At(from, to)]; }
+  void set_money(std::size_t from, std::size_t to, double per_byte);
+  // A schedule that costs less may take so many times the time of the fastest one; 1: time alone decides.
+  double slower_max() const { return slower_max_; }
+  void set_slower_max(double ratio) { slower_max_ = ratio; }
+
   // Peers of one host share its uplink and its downlink, and use neither between them. Each peer its own at first.
   std::uint32_t host(std::size_t peer) const { return host_[peer]; }
   void set_host(std::size_t peer, std::uint32_t host) { host_[peer] = host; }
@@ -58,6 +66,8 @@ class PathMatrix {
 
   std::vector<double> delay_;
   std::vector<double> rate_;
+  std::vector<double> money_;  // empty: none has a price
+  double slower_max_ = 1;
   std::vector<double> uplink_;
   std::vector<double> downlink_;
   std::vector<double> site_uplink_;

@@ -29,16 +29,37 @@ void SetRules(const std::vector<TableEntry>& table, Rules* rules) {
   for (const TableEntry& entry : table) AddRule(entry.bytes_upto, entry.algorithm, rules);
 }
 
-// Returns whether the table and routes of `then` are over 10% faster than those of `now` at any size.
-bool IsFaster(const PathMatrix& paths, const control::View& then, const control::View& now) {
-  constexpr double kGainRatio = 1.1;
-  const CostModel model_then = ModelOf(paths, RoutesOf(then), then.plan());
-  const CostModel model_now = ModelOf(paths, RoutesOf(now), now.plan());
+// How much better another plan has to be.
+constexpr double kGainRatio = 1.1;
+
+// Calls `is_better(bytes, algorithm then, algorithm now)` for sizes of a table until it returns true.
+template <typename IsBetter>
+bool AnySize(const control::View& then, const control::View& now, const IsBetter& is_better) {
   for (std::uint64_t bytes = kTableBytesMin; bytes <= kTableBytesMax; bytes *= 4) {
-    const double seconds = model_then.Seconds(AlgorithmFor(then.plan(), bytes), bytes);
-    if (model_now.Seconds(AlgorithmFor(now.plan(), bytes), bytes) > kGainRatio * seconds) return true;
+    if (is_better(bytes, AlgorithmFor(then.plan(), bytes), AlgorithmFor(now.plan(), bytes))) return true;
   }
   return false;
+}
+
+// Returns whether the table and routes of `then` are over 10% faster than those of `now` at any size; and, where those
+// of `now` may be slower to be cheaper, by more than that.
+bool IsFaster(const PathMatrix& paths, const control::View& then, const control::View& now) {
+  const CostModel model_then = ModelOf(paths, RoutesOf(then), then.plan());
+  const CostModel model_now = ModelOf(paths, RoutesOf(now), now.plan());
+  const double ratio = kGainRatio * paths.slower_max();
+  return AnySize(then, now, [&](std::uint64_t bytes, Algorithm algorithm_then, Algorithm algorithm_now) {
+    return model_now.Seconds(algorithm_now, bytes) > ratio * model_then.Seconds(algorithm_then, bytes);
+  });
+}
+
+// Returns whether, where that counts, `then` costs over 10% less than `now` at any size.
+bool IsCheaper(const PathMatrix& paths, const control::View& then, const control::View& now) {
+  if (paths.slower_max() <= 1) return false;
+  const CostModel model_then = ModelOf(paths, RoutesOf(then), then.plan());
+  const CostModel model_now = ModelOf(paths, RoutesOf(now), now.plan());
+  return AnySize(then, now, [&](std::uint64_t bytes, Algorithm algorithm_then, Algorithm algorithm_now) {
+    return model_now.Money(algorithm_now, bytes) > kGainRatio * model_then.Money(algorithm_then, bytes);
+  });
 }
 
 // Returns `view` with the retention limit of `like`, for comparisons that ignore it.
@@ -183,13 +204,17 @@ bool Improve(const PathMatrix& paths, const control::Plan& plan, control::View* 
   const std::vector<std::uint32_t> ring = FindRing(paths).order;
   if (WorthSwitching(paths, now, ring)) {
     control::View turned = ViewWith(ring, paths, plan, *view);
-    if (!IsFaster(paths, WithRetention(*view, turned), turned)) {  // routes beside the new ring may be worse
+    const control::View before = WithRetention(*view, turned);
+    const bool saves = IsCheaper(paths, before, turned) && !IsFaster(paths, turned, before);
+    if (!IsFaster(paths, before, turned) && !saves) {  // routes beside the new ring may be worse
       *view = std::move(turned);
       return true;
     }
   }
   control::View better = ViewWith(now, paths, plan, *view);
-  if (!IsFaster(paths, better, *view) && !AreSharesOutlived(paths, better, *view)) return false;
+  if (!IsFaster(paths, better, *view) && !IsCheaper(paths, better, *view) && !AreSharesOutlived(paths, better, *view)) {
+    return false;
+  }
   *view = std::move(better);
   return true;
 }

@@ -46,9 +46,9 @@ bool AreFarApart(const PathMatrix& paths);
 // Looks up the plan's table; a ring beyond its end.
 Algorithm AlgorithmFor(const control::Plan& plan, std::uint64_t bytes);
 
-// Replaces the view's ring (WorthSwitching), or its shares, rings or table (over 10% faster at some size; equal shares
-// if they are no slower), if `paths` allow better ones; other settings are `plan`'s. Returns false, without a change,
-// if there is nothing better.
+// Replaces the view's ring (WorthSwitching), or its shares, rings or table, if `paths` allow better ones: over 10%
+// faster at some size, or over 10% cheaper where PathMatrix::slower_max lets money count; equal shares if they are no
+// slower. Other settings are `plan`'s. Returns false, without a change, if there is nothing better.
 bool Improve(const PathMatrix& paths, const control::Plan& plan, control::View* view);
 
 }  // namespace ringway

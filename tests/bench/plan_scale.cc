@@ -193,7 +193,7 @@ double TwoLevelSeconds(std::size_t peers, std::uint64_t bytes) {
   static const CostModel among(kAmong, {.ring = FindRing(kAmong).order});
   const std::size_t inside = peers / kCities.size();
   const std::uint64_t share = bytes / inside;
-  return DirectInsideSeconds(inside, static_cast<double>(bytes)) + among.Seconds(among.Cheapest(share), share);
+  return DirectInsideSeconds(inside, static_cast<double>(bytes)) + among.Seconds(among.Best(share), share);
 }
 
 double RingSeconds(std::size_t peers, std::uint64_t bytes) {

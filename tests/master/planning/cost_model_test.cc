@@ -318,7 +318,7 @@ TEST(CostModel, ARingThatAvoidsTheSlowLinkCostsAsIfThereWereNone) {
   paths.set_rate(0, 1, 1e6);
   EXPECT_NEAR(ModelOf(paths).Seconds(Algorithm::kRing, 64 * kMiB), without, 1e-9);
   EXPECT_GT(ModelOf(paths).Seconds(Algorithm::kDirect, 64 * kMiB), 5 * direct_without) << "it loads every path";
-  EXPECT_EQ(ModelOf(paths).Cheapest(64 * kMiB), Algorithm::kRing);
+  EXPECT_EQ(ModelOf(paths).Best(64 * kMiB), Algorithm::kRing);
 }
 
 TEST(CostModel, OneLongLinkAddsItsDelayToTheLineOfARing) {
@@ -390,12 +390,12 @@ TEST(CostModel, AFatRootServesThinLeavesWithHalfOfWhatARingSends) {
   paths.set_uplink(0, 1e9);
   paths.set_downlink(0, 1e9);
   const CostModel model = ModelOf(paths);
-  EXPECT_EQ(model.Cheapest(64 * kMiB), Algorithm::kNaive);
+  EXPECT_EQ(model.Best(64 * kMiB), Algorithm::kNaive);
   EXPECT_LT(model.Seconds(Algorithm::kNaive, 64 * kMiB), 0.62 * model.Seconds(Algorithm::kRing, 64 * kMiB));
   PathMatrix other_root = UniformWorld(8, 0.005, 5e6);
   other_root.set_uplink(3, 1e9);
   other_root.set_downlink(3, 1e9);
-  EXPECT_NE(ModelOf(other_root).Cheapest(64 * kMiB), Algorithm::kNaive) << "rank 0 is the root";
+  EXPECT_NE(ModelOf(other_root).Best(64 * kMiB), Algorithm::kNaive) << "rank 0 is the root";
 }
 
 // One-way milliseconds between Frankfurt, London, New York, San Francisco, Sao Paulo, Mumbai, Singapore, Sydney.
@@ -431,7 +431,7 @@ TEST(CostTable, SaysForEverySizeOfItsGridWhatIsCheapest) {
     const CostModel model = ModelOf(paths);
     const std::vector<TableEntry> table = model.BuildTable();
     for (std::uint64_t bytes = kKiB; bytes <= 1024 * kMiB; bytes *= 2) {
-      EXPECT_EQ(LookUp(table, bytes), model.Cheapest(bytes)) << bytes;
+      EXPECT_EQ(LookUp(table, bytes), model.Best(bytes)) << bytes;
       if (bytes == kKiB) continue;
       const Algorithm smaller = LookUp(table, bytes / 2);
       const std::uint64_t between = bytes * 3 / 4;
@@ -447,21 +447,21 @@ TEST(CostTable, SaysForEverySizeOfItsGridWhatIsCheapest) {
 
 TEST(CostTable, OfAWanBeginsWithOneShotAtTheSpeedOfLight) {
   const CostModel model = ModelOf(Wan());
-  EXPECT_EQ(model.Cheapest(4 * kKiB), Algorithm::kOneShot);
+  EXPECT_EQ(model.Best(4 * kKiB), Algorithm::kOneShot);
   EXPECT_LT(model.Seconds(Algorithm::kOneShot, 4 * kKiB), 1.01 * 0.050);
 }
 
 // Three buffers on every uplink, and half as many before them, take less than the delay that direct has more.
 TEST(CostTable, OfAWanHasOneShotAsLongAsItsBytesTakeLessThanADelay) {
   const CostModel model = ModelOf(Wan());
-  EXPECT_EQ(model.Cheapest(512 * kKiB), Algorithm::kOneShot);
+  EXPECT_EQ(model.Best(512 * kKiB), Algorithm::kOneShot);
   EXPECT_NEAR(model.Seconds(Algorithm::kOneShot, kMiB), 2 * 0.050 + 3 * kMiB / 50e6, 1e-9);
-  EXPECT_EQ(model.Cheapest(2 * kMiB), Algorithm::kDirect);
+  EXPECT_EQ(model.Best(2 * kMiB), Algorithm::kDirect);
 }
 
 TEST(CostTable, OfAWanEndsNearTheLine) {
   const CostModel model = ModelOf(Wan());
-  const Algorithm cheapest = model.Cheapest(64 * kMiB);
+  const Algorithm cheapest = model.Best(64 * kMiB);
   EXPECT_TRUE(cheapest == Algorithm::kRing || cheapest == Algorithm::kDirect);
   EXPECT_LT(model.Seconds(cheapest, 64 * kMiB), 1.06 * 1.5 * 64 * kMiB / 50e6);
 }
@@ -469,23 +469,23 @@ TEST(CostTable, OfAWanEndsNearTheLine) {
 TEST(CostTable, KeepsTheRingUntilAnotherIsOverAPercentCheaper) {
   const CostModel model = ModelOf(Wan());
   EXPECT_LT(model.Seconds(Algorithm::kDirect, 11'000'000), model.Seconds(Algorithm::kRing, 11'000'000));
-  EXPECT_EQ(model.Cheapest(11'000'000), Algorithm::kRing);
-  EXPECT_EQ(model.Cheapest(8'000'000), Algorithm::kDirect);
+  EXPECT_EQ(model.Best(11'000'000), Algorithm::kRing);
+  EXPECT_EQ(model.Best(8'000'000), Algorithm::kDirect);
 }
 
 TEST(CostTable, OfALocalNetworkPrefersTheRingForLargeSizesOnly) {
   const CostModel model = ModelOf(Lan());
-  EXPECT_EQ(model.Cheapest(4 * kKiB), Algorithm::kOneShot);
-  EXPECT_EQ(model.Cheapest(256 * kKiB), Algorithm::kDirect);
-  EXPECT_EQ(model.Cheapest(64 * kMiB), Algorithm::kRing) << "as fast as direct, with fewer flows";
+  EXPECT_EQ(model.Best(4 * kKiB), Algorithm::kOneShot);
+  EXPECT_EQ(model.Best(256 * kKiB), Algorithm::kDirect);
+  EXPECT_EQ(model.Best(64 * kMiB), Algorithm::kRing) << "as fast as direct, with fewer flows";
 }
 
 TEST(CostTable, OfTheGlobeSendsDirectWhatARingWouldCarryAroundTwice) {
   const CostModel model = ModelOf(Globe());
-  EXPECT_EQ(model.Cheapest(4 * kKiB), Algorithm::kOneShot);
-  EXPECT_EQ(model.Cheapest(kMiB), Algorithm::kDirect) << "many in flight would wait four times as long for one_shot";
+  EXPECT_EQ(model.Best(4 * kKiB), Algorithm::kOneShot);
+  EXPECT_EQ(model.Best(kMiB), Algorithm::kDirect) << "many in flight would wait four times as long for one_shot";
   EXPECT_LT(model.Seconds(Algorithm::kOneShot, kMiB), model.Seconds(Algorithm::kDirect, kMiB)) << "a lone one does not";
-  EXPECT_EQ(model.Cheapest(4 * kMiB), Algorithm::kDirect);
+  EXPECT_EQ(model.Best(4 * kMiB), Algorithm::kDirect);
   EXPECT_GT(model.Seconds(Algorithm::kRing, 4 * kMiB), 1.5 * model.Seconds(Algorithm::kDirect, 4 * kMiB));
 }
 

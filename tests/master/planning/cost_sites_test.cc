@@ -48,8 +48,8 @@ TEST(CostSites, AMeasuredUplinkIsTheWayOutOfALoneHostsSiteOnly) {
 
 TEST(CostSites, HierarchicalIsChosenWhereSitesShareTheirWayOut) {
   const CostModel model = ModelWithRing(Datacenters(2, 4));
-  EXPECT_EQ(model.Cheapest(64 * kMiB), Algorithm::kHierarchical);
-  EXPECT_EQ(model.Cheapest(1024 * kMiB), Algorithm::kHierarchical);
+  EXPECT_EQ(model.Best(64 * kMiB), Algorithm::kHierarchical);
+  EXPECT_EQ(model.Best(1024 * kMiB), Algorithm::kHierarchical);
   // A site's uplink carries the whole buffer once, with direct once for each host, with the ring 2(K-1)/K times.
   const double once = 256.0 * kMiB / kWan;
   EXPECT_NEAR(Mega(model, Algorithm::kHierarchical), once, 0.05 * once);

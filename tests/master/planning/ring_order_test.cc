@@ -304,7 +304,7 @@ TEST(RingSearch, CostsAPlanOverTwoPercentWhereTheExactRingIsBetter) {
   const PathMatrix paths = WhereTheSearchGoesWrong();
   const auto seconds = [&](const Order& ring) {
     const CostModel model(paths, {.ring = ring});
-    return model.Seconds(model.Cheapest(kMiB), kMiB);
+    return model.Seconds(model.Best(kMiB), kMiB);
   };
   const Order exact = FindRing(paths).order;
   const RingLinks links(paths);

@@ -107,10 +107,10 @@ TEST(DisjointRings, AreThePlansChoiceWhereDirectWouldNeedTheSlowPaths) {
   const std::vector<std::uint32_t> ring = FindRing(paths).order;
   const CostModel one(paths, {.ring = ring});
   const CostModel model(paths, {.ring = ring, .rings = FindRings(paths, ring, RingSearch::kGreedy)});
-  EXPECT_EQ(model.Cheapest(256 * kMiB), Algorithm::kRings);
+  EXPECT_EQ(model.Best(256 * kMiB), Algorithm::kRings);
   EXPECT_LT(model.Seconds(Algorithm::kRings, 256 * kMiB), 0.6 * one.Seconds(Algorithm::kTwoRings, 256 * kMiB));
   EXPECT_EQ(one.Seconds(Algorithm::kRings, 256 * kMiB), one.Seconds(Algorithm::kRing, 256 * kMiB));
-  EXPECT_NE(model.Cheapest(64 * kKiB), Algorithm::kRings) << "delays weigh more";
+  EXPECT_NE(model.Best(64 * kKiB), Algorithm::kRings) << "delays weigh more";
 }
 
 }  // namespace

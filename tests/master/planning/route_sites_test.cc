@@ -41,7 +41,7 @@ TEST(RouteSites, AreTheHostsWhereNobodyNamedSites) {
   EXPECT_EQ(routes.sites, (std::vector<std::uint32_t>{0, 0, 0, 0, 1, 1, 1, 1}));
   EXPECT_TRUE(routes.site_shares.empty());
   const CostModel model(paths, routes);
-  EXPECT_EQ(model.Cheapest(64 * kMiB), Algorithm::kHierarchical);
+  EXPECT_EQ(model.Best(64 * kMiB), Algorithm::kHierarchical);
   const double once = 64.0 * kMiB / 12.5e6;  // of the buffer, by the uplink
   EXPECT_NEAR(model.Seconds(Algorithm::kHierarchical, 64 * kMiB), once, 0.1 * once);
   EXPECT_NEAR(model.Seconds(Algorithm::kDirect, 64 * kMiB), 4 * once, 0.2 * once);
