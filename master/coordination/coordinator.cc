@@ -18,32 +18,6 @@ constexpr std::size_t kPeersMax = 16 * 1024;
 // At a hundred joins a second, three centuries of one life; and 18 million lives.
 constexpr std::uint64_t kIdsPerTerm = 1'000'000'000'000;
 constexpr std::size_t kHeldMax = 64 * 1024;
-// Time to reconnect after a restart of the master or an outage of its network, on top of the detection time.
-constexpr Duration kReturn = std::chrono::seconds(3);
-// How long a recovery waits for reports of the accused: a long round trip.
-constexpr Duration kWeighMin = std::chrono::milliseconds(50);
-
-control::Plan PlanOf(const CoordinatorOptions& options) {
-  control::Plan plan;
-  plan.set_segment_bytes_max(options.segment_bytes_max);
-  plan.set_small_bytes_max(options.small_bytes_max);
-  plan.set_retained_bytes_max(options.retained_bytes_max);
-  plan.set_eager_bytes_max(options.eager_bytes_max);
-  plan.set_heartbeat_ms(options.heartbeat_ms);
-  plan.set_detect_ms(options.detect_ms);
-  return plan;
-}
-
-GroupOptions OptionsOfGroups(const CoordinatorOptions& options) {
-  const Duration detect = std::chrono::milliseconds(options.detect_ms);
-  return {.plan = PlanOf(options),
-          .detect = detect,
-          .detect_far = std::max<Duration>(detect, std::chrono::milliseconds(options.detect_far_ms)),
-          .back = kReturn,
-          .grace = std::chrono::milliseconds(options.partition_grace_ms),
-          .forget = std::chrono::milliseconds(options.forget_ms),
-          .weigh = std::max<Duration>(kWeighMin, detect / 10)};
-}
 
 std::string_view HostOf(std::string_view address) { return address.substr(0, address.rfind(':')); }
 

@@ -25,31 +25,14 @@
 #include <string>
 #include <vector>
 
+#include "master/coordination/coordinator_options.h"
 #include "master/coordination/group.h"
 #include "master/coordination/timeline.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
-#include "proto/permits.h"
 
 namespace ringway {
-
-struct CoordinatorOptions {
-  std::uint32_t term = 1;      // upper half of epochs; without a journal every master has the same
-  std::uint64_t instance = 0;  // random number of this process
-  bool journaled = false;
-  bool names_proven = false;  // daemons' names are those on their certificates
-  Permits permits = {};       // which daemons may join which groups
-  std::uint32_t heartbeat_ms = 500;
-  std::uint32_t detect_ms = 3000;             // detection time: silence of daemons here, and between members nearby
-  std::uint32_t detect_far_ms = 0;            // between members that are far apart; at least detect_ms
-  std::uint32_t partition_grace_ms = 30'000;  // how long a recovery waits if most of the group is unheard
-  std::uint32_t forget_ms = 3'600'000;        // a group is deleted after no member was heard for so long
-  std::uint64_t segment_bytes_max = 256 * 1024;
-  std::uint64_t small_bytes_max = 64 * 1024;
-  std::uint64_t retained_bytes_max = 16 << 20;  // upper bound; lowered where waiting for DONE is cheaper than a copy
-  std::uint64_t eager_bytes_max = 4 << 20;
-};
 
 class Coordinator final : public GroupSink {
  public:
@@ -114,6 +97,8 @@ class Coordinator final : public GroupSink {
   PeerLabel LabelOf(PeerId peer) const;
   const FormerPeers& former_peers() const { return former_; }
   const Timeline& timeline() const { return timeline_; }
+  // What all groups have sent between sites since this process began.
+  const TrafficBill& traffic() const { return bill_; }
   // Adds an event of the master or an operator: the time is that of the newest event here.
   void Note(Event event) { timeline_.Add(now_, std::move(event)); }
   // The time of the newest event.
@@ -127,6 +112,7 @@ class Coordinator final : public GroupSink {
  private:
   Epoch NextEpoch() override;
   HostRates& rates() override { return rates_; }
+  TrafficBill& bill() override { return bill_; }
   void Send(PeerId peer, control::FromMaster message) override;
   void Retire(FormerPeer former) override;
   void CountContradiction() override { ++contradictions_; }
@@ -162,6 +148,7 @@ class Coordinator final : public GroupSink {
   std::uint64_t ignored_ = 0;
   std::uint64_t contradictions_ = 0;
   HostRates rates_;
+  TrafficBill bill_;
   std::map<DaemonId, Daemon> daemons_;
   std::map<Connection, DaemonId> connections_;
   std::map<std::string, std::unique_ptr<Group>> groups_;

@@ -117,7 +117,8 @@ void Group::Resync(PeerId id) {
 
 void Group::OnCounters(const control::PeerCounters& counters, TimePoint now) {
   const PeerId peer(counters.peer());
-  if (peers_.contains(peer)) peers_.at(peer).counters = CheckedCounters(counters);
+  const Billing billing{options_.pricing.list.get(), {&bill_, &sink_.bill()}, views_.Members().size()};
+  if (peers_.contains(peer)) peers_.TakeCounters(CheckedCounters(counters), billing, now);
   if (history_.IsDue(now)) history_.Add(peers_.SampleOf(views_.Members(), now));
 }
 

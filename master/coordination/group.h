@@ -29,6 +29,7 @@
 #include "master/coordination/group_record.pb.h"
 #include "master/coordination/op_history.h"
 #include "master/coordination/recovery.h"
+#include "master/coordination/traffic_bill.h"
 #include "master/coordination/view_chain.h"
 #include "master/coordination/view_planner.h"
 #include "proto/clock.h"
@@ -44,8 +45,9 @@ class Group;
 class GroupSink {
  public:
   virtual ~GroupSink() = default;
-  virtual Epoch NextEpoch() = 0;   // strictly increasing
-  virtual HostRates& rates() = 0;  // of all groups
+  virtual Epoch NextEpoch() = 0;    // strictly increasing
+  virtual HostRates& rates() = 0;   // of all groups
+  virtual TrafficBill& bill() = 0;  // likewise
   virtual void Send(PeerId peer, control::FromMaster message) = 0;
   // The peer was dropped. The host fills in the fields about its daemon.
   virtual void Retire(FormerPeer former) = 0;
@@ -105,6 +107,9 @@ class Group {
   // What has been measured of the paths between its peers, as it was reported.
   const PathBook& measured() const { return planner_.measured(); }
   const OpHistory& history() const { return history_; }
+  // What its peers have sent, of whom this process has heard.
+  const TrafficBill& traffic() const { return bill_; }
+  const Pricing& pricing() const { return options_.pricing; }
   // Returns whether a recovery runs.
   bool collecting() const { return recovery_.has_value(); }
 
@@ -148,6 +153,7 @@ class Group {
   ViewPlanner planner_;
   std::optional<Recovery> recovery_;
   OpHistory history_;
+  TrafficBill bill_;
   bool stirred_ = true;      // events since TryForm and TryPrepare last ran
   bool unexplained_ = true;  // events since ExplainPendings last ran
 };

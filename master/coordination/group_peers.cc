@@ -1,6 +1,7 @@
 #include "master/coordination/group_peers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "master/coordination/clique.h"
 #include "proto/mutation.h"
@@ -17,6 +18,7 @@ GroupPeers::GroupPeers(const record::Group& record, TimePoint missed) : group_(r
     peer.hung_ms = member.hung_ms();
     peer.contact = Contact::kSilent;
     peer.since = missed;
+    peer.is_restored = true;
   }
 }
 
@@ -51,6 +53,7 @@ void GroupPeers::Erase(PeerId id) {
   for (auto& [other, state] : peers_) {
     state.standing.erase(id);
     state.dial_errors.erase(id);
+    state.sent.erase(id);
   }
 }
 
@@ -105,6 +108,34 @@ std::set<PeerId> GroupPeers::Going() const {
   going.insert(replaced_.begin(), replaced_.end());
   for (const auto& [id, why] : expelled_) going.insert(id);
   return going;
+}
+
+void GroupPeers::TakeCounters(control::PeerCounters counters, const Billing& billing, TimePoint now) {
+  constexpr std::uint64_t kReportBytesMax = std::uint64_t{1} << 46;  // more is no count
+  constexpr std::uint64_t kOperationsMax = 1'000'000;                // likewise
+  PeerState& peer = peers_.at(PeerId(counters.peer()));
+  const auto done_of = [](const control::PeerCounters& of) { return of.counts_size() > 0 ? of.counts(0) : 0; };
+  const bool is_baseline = peer.is_restored && peer.counters.counts_size() == 0;
+  const std::uint64_t done_before = is_baseline ? done_of(counters) : done_of(peer.counters);
+  const std::uint64_t done = std::min(done_of(counters) - std::min(done_before, done_of(counters)), kOperationsMax);
+  for (const control::PathTraffic& path : counters.live().paths()) {
+    const auto other = peers_.find(PeerId(path.other()));
+    if (other == peers_.end()) continue;
+    const auto [known, is_new] = peer.sent.try_emplace(other->first, peer.is_restored ? path.bytes() : 0);
+    const std::uint64_t before = std::exchange(known->second, path.bytes());
+    const std::uint64_t bytes =
+        std::min(path.bytes() >= before ? path.bytes() - before : path.bytes(), kReportBytesMax);
+    const control::PeerInfo& to = other->second.info;
+    const bool is_same_host = to.daemon() == peer.info.daemon() && to.address() == peer.info.address();
+    if (bytes == 0 || is_same_host) continue;
+    const double price = billing.prices == nullptr ? 0 : billing.prices->PerByte(peer.info.site(), to.site());
+    const Traffic traffic{.bytes = bytes, .cost = static_cast<double>(bytes) * price};
+    for (TrafficBill* const bill : billing.bills)
+      bill->AddBytes({.from = peer.info.site(), .to = to.site()}, traffic, now);
+  }
+  const double share = static_cast<double>(done) / static_cast<double>(std::max<std::size_t>(billing.world, 1));
+  for (TrafficBill* const bill : billing.bills) bill->AddOperations(share, now);
+  peer.counters = std::move(counters);
 }
 
 OpHistory::Sample GroupPeers::SampleOf(const std::set<PeerId>& members, TimePoint now) const {

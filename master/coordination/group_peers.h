@@ -9,6 +9,7 @@
 
 #include <ringway/types.h>
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -19,7 +20,9 @@
 #include "master/coordination/group_record.pb.h"
 #include "master/coordination/membership.h"
 #include "master/coordination/op_history.h"
+#include "master/coordination/traffic_bill.h"
 #include "master/coordination/view_chain.h"
+#include "master/planning/price_list.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
@@ -44,7 +47,16 @@ struct PeerState {
   std::map<PeerId, std::string> dial_errors;
   std::string explained;  // the Pending text sent last
   control::PeerCounters counters;
+  std::map<PeerId, std::uint64_t> sent;  // to others, as it has reported last
+  bool is_restored = false;              // from the journal: its first counts are of before
   bool online() const { return contact == Contact::kOnline; }
+};
+
+// Where what peers send is put down.
+struct Billing {
+  const PriceList* prices = nullptr;  // null: there are none
+  std::array<TrafficBill*, 2> bills = {};
+  std::size_t world = 0;  // members: each counts its share of the operations
 };
 
 // Why a peer is pending.
@@ -99,6 +111,10 @@ class GroupPeers {
   // Leavers, replaced and expelled ones: no accusation is needed to drop them.
   bool IsGoing(PeerId id) const { return IsLeaving(id) || IsReplaced(id) || IsExpelled(id); }
   std::set<PeerId> Going() const;
+
+  // Takes a peer's checked report, and puts down what it has sent and done since the one before; what it has sent to
+  // peers of its own daemon has left no host. REQUIRES: contains the peer.
+  void TakeCounters(control::PeerCounters counters, const Billing& billing, TimePoint now);
 
   // What the members' operations do now: the longest mean time, and the lowest number a second, of those that say so.
   OpHistory::Sample SampleOf(const std::set<PeerId>& members, TimePoint now) const;

@@ -30,7 +30,8 @@ Json AlgorithmsJson(const PlanInputs& inputs, const CostModel& model) {
     algorithms.push_back({{"name", NameOf(algorithm)},
                           {"predicted_ms", ToMs(model.Seconds(algorithm, inputs.bytes))},
                           {"measured_ms", seen ? Json(ToMs(seen->seconds)) : Json()},
-                          {"operations", seen ? seen->operations : 0}});
+                          {"operations", seen ? seen->operations : 0},
+                          {"cost", inputs.currency.empty() ? Json() : Json(model.Money(algorithm, inputs.bytes))}});
   }
   return algorithms;
 }
@@ -116,7 +117,8 @@ Result<PlanInputs> PlanInputsOf(const Group* group, const control::PlanRequest& 
                     .measured = group->CurrentPaths(),
                     .seen = {},
                     .prepared = group->NewestPrepared(),
-                    .bytes = request.bytes()};
+                    .bytes = request.bytes(),
+                    .currency = group->pricing().list == nullptr ? "" : group->pricing().list->currency()};
   for (std::uint8_t i = 0; i < kAlgorithmCount; ++i) inputs.seen[i] = seen_times.Of(static_cast<Algorithm>(i));
   return inputs;
 }
@@ -128,6 +130,8 @@ std::string PlanJson(const PlanInputs& inputs) {
                        {"epoch", ToString(Epoch(view.epoch()))},
                        {"world_size", view.members_size()},
                        {"bytes", inputs.bytes},
+                       {"currency", inputs.currency.empty() ? Json() : Json(inputs.currency)},
+                       {"prefers", inputs.measured.slower_max() > 1 ? "cheap" : "fast"},
                        {"chosen", NameOf(AlgorithmFor(view.plan(), inputs.bytes))},
                        {"prepared", inputs.prepared == Epoch() ? Json() : Json(ToString(inputs.prepared))},
                        {"algorithms", AlgorithmsJson(inputs, ModelOf(inputs.measured, routes, view.plan()))},

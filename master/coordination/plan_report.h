@@ -1,8 +1,8 @@
 // A group's plan and its reasons for operations of one size, as JSON for ringwayctl. Pure.
 //
-//   {"group", "epoch", "world_size", "bytes", "chosen": algorithm,
+//   {"group", "epoch", "world_size", "bytes", "currency": or null, "prefers": "fast" or "cheap", "chosen": algorithm,
 //    "prepared": epoch of the newest prepared view, or null,
-//    "algorithms": [{"name", "predicted_ms", "measured_ms", "operations"}],       measured_ms null: no sample
+//    "algorithms": [{"name", "predicted_ms", "measured_ms", "operations", "cost"}],   null: no sample, no price
 //    "ring": {"round_trip_ms", "rate_mbit", "bottleneck": index of a link,        null with one member
 //             "links": [{"from", "from_site", "to", "to_site", "delay_ms", "rate_mbit",
 //                        "delay_measured", "rate_measured"}]},
@@ -33,6 +33,7 @@ struct PlanInputs {
   std::array<std::optional<SeenTime>, kAlgorithmCount> seen;
   Epoch prepared;
   std::uint64_t bytes = 0;
+  std::string currency = {};  // empty: nothing has a price
 
   // A view does not change under its epoch.
   friend bool operator==(const PlanInputs& a, const PlanInputs& b) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "master/coordination/names.h"
@@ -16,10 +17,19 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::size_t kTrafficBytesMax = 128 << 10;  // of pairs of sites
+
+std::string Dumped(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
+
 // With two decimals.
 double Rounded(double value) { return std::round(value * 100) / 100; }
 double Mbit(std::uint64_t bytes_per_second) { return Rounded(static_cast<double>(bytes_per_second) * 8 / 1e6); }
 double SecondsOf(Duration time) { return std::chrono::duration<double>(time).count(); }
+
+// At most 1, to the thousandth.
+double PartOf(std::uint64_t part, std::uint64_t whole) {
+  return std::round(std::min(1.0, static_cast<double>(part) / static_cast<double>(whole)) * 1000) / 1000;
+}
 
 json WaitJson(const Group& group, const control::PeerWait& wait) {
   json on = json::array();
@@ -47,13 +57,15 @@ json LiveJson(const Group& group, const PeerState& peer) {
 json PathsJson(const Group& group, TimePoint now) {
   const auto& members = group.current().members();
   json ranks = json::array(), delays = json::array(), rates = json::array(), sent = json::array(), ages = json::array();
+  json resent = json::array();
   for (const control::PeerInfo& from : members) {
     json delay = json::array(), rate = json::array(), now_sent = json::array(), age = json::array();
+    json again = json::array();
     const auto sender = group.peers().find(PeerId(from.peer_id()));
     const bool is_known = sender != group.peers().end() && sender->second.counters.has_live();
-    std::map<std::uint64_t, std::uint64_t> traffic;
+    std::map<std::uint64_t, const control::PathTraffic*> traffic;
     if (is_known) {
-      for (const auto& path : sender->second.counters.live().paths()) traffic[path.other()] = path.bytes_per_second();
+      for (const auto& path : sender->second.counters.live().paths()) traffic[path.other()] = &path;
     }
     for (const control::PeerInfo& to : members) {
       const PathBook::Facts facts = group.measured().FactsOf(PeerId(from.peer_id()), PeerId(to.peer_id()));
@@ -62,19 +74,19 @@ json PathsJson(const Group& group, TimePoint now) {
       rate.push_back(facts.bytes_per_second > 0 ? json(Mbit(facts.bytes_per_second)) : json());
       age.push_back(facts.measured_at ? json(static_cast<std::int64_t>(SecondsOf(now - *facts.measured_at))) : json());
       const auto found = traffic.find(to.peer_id());
-      now_sent.push_back(!is_known ? json() : found == traffic.end() ? json(0) : json(Mbit(found->second)));
+      const std::uint64_t bytes = found == traffic.end() ? 0 : found->second->bytes_per_second();
+      now_sent.push_back(!is_known ? json() : json(Mbit(bytes)));
+      again.push_back(bytes == 0 ? json() : json(PartOf(found->second->resent_per_second(), bytes)));
     }
     ranks.push_back(NameOfPeer(from));
     delays.push_back(std::move(delay));
     rates.push_back(std::move(rate));
     sent.push_back(std::move(now_sent));
+    resent.push_back(std::move(again));
     ages.push_back(std::move(age));
   }
-  return {{"ranks", std::move(ranks)},
-          {"delay_ms", std::move(delays)},
-          {"rate_mbit", std::move(rates)},
-          {"sent_mbit", std::move(sent)},
-          {"age_s", std::move(ages)}};
+  return {{"ranks", std::move(ranks)},    {"delay_ms", std::move(delays)},    {"rate_mbit", std::move(rates)},
+          {"sent_mbit", std::move(sent)}, {"resent_part", std::move(resent)}, {"age_s", std::move(ages)}};
 }
 
 json HistoryJson(const Group& group, TimePoint now) {
@@ -111,6 +123,29 @@ json PeerJson(const Group& group, PeerId id, const PeerState& peer) {
   return out;
 }
 
+json CostJson(const Pricing& pricing, std::optional<double> cost) {
+  return pricing.list == nullptr || !cost ? json() : json(*cost);
+}
+
+json TrafficJson(const TrafficBill& bill, const Pricing& pricing, TimePoint now, std::size_t bytes_max) {
+  json pairs = json::array();
+  Traffic rest = bill.rest();
+  std::size_t bytes = 0;
+  for (const auto& [pair, sent] : bill.pairs()) {
+    json one = {{"from", pair.from}, {"to", pair.to}, {"bytes", sent.bytes}, {"cost", CostJson(pricing, sent.cost)}};
+    bytes += Dumped(one).size() + 1;
+    if (bytes <= bytes_max) {
+      pairs.push_back(std::move(one));
+    } else {
+      rest.bytes += sent.bytes;
+      rest.cost += sent.cost;
+    }
+  }
+  return {{"cost_hour", CostJson(pricing, bill.CostOfHour(now))},
+          {"pairs", std::move(pairs)},
+          {"rest", {{"bytes", rest.bytes}, {"cost", CostJson(pricing, rest.cost)}}}};
+}
+
 json GroupJson(const Group& group, bool paths, TimePoint now) {
   json ring = json::array();
   for (const std::uint32_t rank : group.current().ring()) {
@@ -127,14 +162,15 @@ json GroupJson(const Group& group, bool paths, TimePoint now) {
               {"prepared", prepared == Epoch() ? json() : json(ToString(prepared))},
               {"hung_ms", group.current().hung_ms()},
               {"ring", std::move(ring)},
+              {"cost_hour", CostJson(group.pricing(), group.traffic().CostOfHour(now))},
+              {"cost_operation", CostJson(group.pricing(), group.traffic().CostOfOperation(now))},
               {"peers", std::move(peers)}};
   if (!paths) return out;
   out["paths"] = PathsJson(group, now);
   out["history"] = HistoryJson(group, now);
+  out["traffic"] = TrafficJson(group.traffic(), group.pricing(), now, kTrafficBytesMax);
   return out;
 }
-
-std::string Dumped(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 }  // namespace
 
@@ -145,7 +181,7 @@ StatusQuery QueryOf(const control::StatusRequest& request) {
 }
 
 StatusReport::StatusReport(std::size_t bytes_max, StatusQuery query) : query_(std::move(query)) {
-  constexpr std::size_t kFrameworkBytes = 1024;
+  constexpr std::size_t kFrameworkBytes = 1280;
   bytes_left_ = bytes_max - kFrameworkBytes - (query_.events_after ? kEventsBytesMax : 0);
 }
 
@@ -189,6 +225,7 @@ bool StatusReport::Step(const Coordinator& coordinator) {
 }
 
 std::string StatusReport::Finish(const Coordinator& coordinator, const ProcessFacts& facts) const {
+  const PriceList* const prices = coordinator.options().pricing.list.get();
   const json master = {{"term", coordinator.options().term},
                        {"version", facts.version},
                        {"uptime_s", facts.uptime.count() / 1000000},
@@ -199,10 +236,18 @@ std::string StatusReport::Finish(const Coordinator& coordinator, const ProcessFa
                        {"security", JsonOf<json>(facts.security)},
                        {"contradictions", coordinator.contradictions()},
                        {"ignored_messages", coordinator.ignored_messages()},
-                       {"left_out", left_out_}};
+                       {"left_out", left_out_},
+                       {"currency", prices == nullptr ? json() : json(prices->currency())}};
   const std::string events = query_.events_after ? ",\"events\":" + Events(coordinator) : "";
   return "{\"master\":" + Dumped(master) + ",\"daemons\":[" + daemons_ + "],\"groups\":[" + groups_ + "]" + events +
-         "}";
+         TrafficOfAll(coordinator) + "}";
+}
+
+std::string StatusReport::TrafficOfAll(const Coordinator& coordinator) const {
+  if (query_.only_events || !query_.group.empty()) return "";
+  const std::size_t bytes_max = std::min(kTrafficBytesMax, bytes_left_);
+  return ",\"traffic\":" +
+         Dumped(TrafficJson(coordinator.traffic(), coordinator.options().pricing, coordinator.now(), bytes_max));
 }
 
 std::string StatusReport::Events(const Coordinator& coordinator) const {

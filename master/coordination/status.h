@@ -1,21 +1,27 @@
 // The master's state as JSON, for ringwayctl and the page. Pure.
 //
 //   {"master": {"term", "version", "uptime_s", "utc", "protocol": [min, max], "journal", "journal_path", "security",
-//               "contradictions", "ignored_messages", "left_out"},
+//               "contradictions", "ignored_messages", "left_out", "currency": of prices, or null},
 //    "daemons": [{"name", "site", "address", "connected", "draining", "peers", "memory_used", "memory_max"}],
 //    "groups": [{"name", "epoch": "t.c", "world_size", "min_world", "collecting", "prepared": epoch or null, "hung_ms",
-//                "ring": [names],
+//                "ring": [names], "cost_hour", "cost_operation",
 //                "peers": [{"peer_id", "name", "site", "address", "daemon", "rank", "state", "why", "online",
 //                           all of proto/peer_counts.h,
 //                           "live": {"ops_per_s", "op_ms", "sent_mbit",
 //                                    "wait": {"what", "age_ms", "on": [names], "reason"}}}],
-//                "paths": {"ranks": [names], "delay_ms", "rate_mbit", "sent_mbit", "age_s": [[by from][by to]]},
-//                "history": [{"age_s", "ops_per_s", "op_ms", "world"}]}],
+//                "paths": {"ranks": [names],
+//                          "delay_ms", "rate_mbit", "sent_mbit", "resent_part", "age_s": [[by from][by to]]},
+//                "history": [{"age_s", "ops_per_s", "op_ms", "world"}],
+//                "traffic": as below}],
+//    "traffic": {"cost_hour", "pairs": [{"from", "to", "bytes", "cost"}], "rest": {"bytes", "cost"}},
 //    "events": [{"number", "age_ms", "event", "group", "who", "text"}]}
 //
 // "live" is null where the daemon is older or has not said so yet, its "wait" while nothing has waited for a second.
-// "paths" and "history" where they are asked for: delays are half the round trip, rates and their ages as the sender
-// has measured them, what it sends is of the last seconds; null is unknown. Names are "peer N" where a peer has none.
+// "paths", "history" and a group's "traffic" where they are asked for: delays are half the round trip, rates and their
+// ages as the sender has measured them, what it sends, and which part of that its kernel has sent again, is of the last
+// seconds; null is unknown. Names are "peer N" where a peer has none. "traffic" is what this process has heard of, by
+// the sites of sender and receiver ("rest": pairs without a place); costs are of the last hour, and null without
+// prices, or operations.
 #pragma once
 
 #include <cstddef>
@@ -67,6 +73,7 @@ class StatusReport {
  private:
   void Add(std::string& list, const std::string& item);
   std::string Events(const Coordinator& coordinator) const;
+  std::string TrafficOfAll(const Coordinator& coordinator) const;
 
   StatusQuery query_;
   std::size_t bytes_left_;

@@ -80,7 +80,7 @@ control::View ViewPlanner::MakeView(Epoch epoch, const std::set<PeerId>& members
     never_hung = never_hung || peer.hung_ms == 0;
   }
   SortByRank(infos);
-  const PathMatrix paths = paths_.Between(infos, rates_);
+  const PathMatrix paths = PathsBetween(infos);
   const Routes routes = RoutesWith(RingOrder(infos, paths, before), paths, RingSearch::kStrides);
   SetRoutes(routes, &view);
   *view.mutable_plan() = PlanFor(paths);
@@ -101,7 +101,19 @@ control::Plan ViewPlanner::PlanFor(const PathMatrix& paths) const {
 }
 
 PathMatrix ViewPlanner::PathsOf(const control::View& view) const {
-  return paths_.Between({view.members().begin(), view.members().end()}, rates_);
+  return PathsBetween({view.members().begin(), view.members().end()});
+}
+
+PathMatrix ViewPlanner::PathsBetween(const std::vector<control::PeerInfo>& members) const {
+  PathMatrix paths = paths_.Between(members, rates_);
+  const Pricing& pricing = options_.pricing;
+  if (pricing.list == nullptr) return paths;
+  ForEachPath(members.size(), [&](std::uint32_t from, std::uint32_t to) {
+    if (!paths.shares_host(from, to))
+      paths.set_money(from, to, pricing.list->PerByte(members[from].site(), members[to].site()));
+  });
+  if (pricing.prefer_cheap) paths.set_slower_max(kCheapRatio);
+  return paths;
 }
 
 }  // namespace ringway

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "master/coordination/group_options.h"
 #include "master/coordination/group_peers.h"
@@ -47,6 +48,8 @@ class ViewPlanner {
   const PathBook& measured() const { return paths_; }
 
  private:
+  // Paths between members in rank order, with their prices.
+  PathMatrix PathsBetween(const std::vector<control::PeerInfo>& members) const;
   // Returns the part of a plan that depends only on the distances between the members: no routes, no algorithms.
   control::Plan PlanFor(const PathMatrix& paths) const;
   void AddNews(TimePoint now);

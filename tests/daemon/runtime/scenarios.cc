@@ -8,8 +8,8 @@ namespace ringway::daemon {
 namespace {
 
 constexpr Duration kSecond = std::chrono::seconds(1);
-constexpr Duration kDetect = std::chrono::milliseconds(CoordinatorOptions().detect_ms);
-constexpr Duration kGrace = std::chrono::milliseconds(CoordinatorOptions().partition_grace_ms);
+const Duration kDetect = std::chrono::milliseconds(CoordinatorOptions().detect_ms);
+const Duration kGrace = std::chrono::milliseconds(CoordinatorOptions().partition_grace_ms);
 // Bounds a recovery in which no member is lost.
 constexpr Duration kSoon = 2 * kSecond;
 constexpr std::uint64_t kMiddle = kSummedBytes / 8;  // on one lane

@@ -69,6 +69,7 @@ TEST_F(LiveStatusTest, PathsAreByRankWithTheirAges) {
   control::PathTraffic& path = *LiveOf(1).add_paths();
   path.set_other(peers_[2]);
   path.set_bytes_per_second(2'500'000);
+  path.set_resent_per_second(25'000);
   Say(1, beat_);
   Wait(std::chrono::seconds(10), {1, 2});
   EXPECT_FALSE(Ask({})["groups"][0].contains("paths"));
@@ -77,6 +78,7 @@ TEST_F(LiveStatusTest, PathsAreByRankWithTheirAges) {
   EXPECT_EQ(group["paths"]["delay_ms"], json::parse("[[null, 15.0], [15.0, null]]"));
   EXPECT_EQ(group["paths"]["rate_mbit"], json::parse("[[null, 100.0], [null, null]]"));
   EXPECT_EQ(group["paths"]["age_s"][0][1], 10);
+  EXPECT_EQ(group["paths"]["resent_part"], json::parse("[[null, 0.01], [null, null]]"));
   EXPECT_EQ(group["paths"]["sent_mbit"][1][0], nullptr) << "its daemon has said nothing";
 }
 

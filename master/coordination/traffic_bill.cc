@@ -1,0 +1,45 @@
+#include "master/coordination/traffic_bill.h"
+
+#include <chrono>
+
+namespace ringway {
+namespace {
+
+std::int64_t MinuteOf(TimePoint now) {
+  return std::chrono::duration_cast<std::chrono::minutes>(now.time_since_epoch()).count();
+}
+
+}  // namespace
+
+void HourSum::Add(TimePoint now, double value) {
+  const std::int64_t number = MinuteOf(now);
+  Minute& minute = minutes_[static_cast<std::size_t>(number % kMinutes)];
+  if (minute.number != number) minute = {.number = number};
+  minute.sum += value;
+}
+
+double HourSum::At(TimePoint now) const {
+  const std::int64_t number = MinuteOf(now);
+  double sum = 0;
+  for (const Minute& minute : minutes_) {
+    if (minute.number >= 0 && number - minute.number < kMinutes) sum += minute.sum;
+  }
+  return sum;
+}
+
+void TrafficBill::AddBytes(const SitePair& pair, const Traffic& sent, TimePoint now) {
+  const SitePair key{.from = pair.from.substr(0, kSiteBytesMax), .to = pair.to.substr(0, kSiteBytesMax)};
+  const auto found = pairs_.find(key);
+  Traffic& sum = found != pairs_.end() ? found->second : pairs_.size() < kPairsMax ? pairs_[key] : rest_;
+  sum.bytes += sent.bytes;
+  sum.cost += sent.cost;
+  cost_.Add(now, sent.cost);
+}
+
+std::optional<double> TrafficBill::CostOfOperation(TimePoint now) const {
+  const double operations = operations_.At(now);
+  if (operations <= 0) return std::nullopt;
+  return cost_.At(now) / operations;
+}
+
+}  // namespace ringway
