@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "master/shell/page/pages.h"
+#include "master/shell/price_file.h"
 #include "master/shell/server.h"
 #include "proto/byte_size.h"
 #include "proto/shell/http.h"
@@ -42,10 +43,21 @@ struct Options {
 
 std::string Ms(std::uint32_t ms) { return std::to_string(ms) + " ms"; }
 
+Pricing PricingOrExit(const std::string& file, bool prefer_cheap) {
+  if (file.empty()) {
+    if (prefer_cheap) shell::Die(kProgram, "--prefer cheap needs the prices: give --price FILE");
+    return {};
+  }
+  Result<std::shared_ptr<const PriceList>> prices = ReadPriceFile(file);
+  if (!prices.ok()) shell::Die(kProgram, prices.status().text());
+  return {.list = std::move(prices).value(), .prefer_cheap = prefer_cheap};
+}
+
 Options ParseOptions(int argc, char** argv) {
   Options options;
   CoordinatorOptions& coordinator = options.coordinator;
   std::vector<std::string> allow;
+  std::string price, prefer = "fast";
   CLI::App app("Tracks the membership of Ringway's groups and spreads abort signals.", kProgram);
   app.add_option("--listen", options.listen, "address to listen on, HOST:PORT; port 0 takes a free one")->required();
   app.add_option(
@@ -85,6 +97,12 @@ Options ParseOptions(int argc, char** argv) {
                  "GROUPS=NAME,NAME...: daemons that may join groups, both with * and ?; repeatable, or with ; between "
                  "(default: any)")
       ->delimiter(';');
+  app.add_option("--price", price, "TOML file with what a GB from site to site costs (default: none)")
+      ->check(shell::NotEmpty());
+  app.add_option("--prefer", prefer,
+                 "fast, or cheap: schedules that cost less and take at most 1.1 times as long; needs --price")
+      ->check(CLI::IsMember({"fast", "cheap"}))
+      ->capture_default_str();
   app.add_flag("--insecure", options.insecure, "allow addresses other than loopback, unencrypted");
   shell::AddCheckConfig(app, &options.only_checks);
   shell::ParseOrExit(app, argc, argv);
@@ -98,6 +116,7 @@ Options ParseOptions(int argc, char** argv) {
   if (!coordinator.permits.none() && !options.tls.given()) {
     shell::Die(kProgram, "--allow needs certificates (--tls-dir): without them a name proves nothing");
   }
+  coordinator.pricing = PricingOrExit(price, prefer == "cheap");
   if (options.insecure && options.tls.given()) shell::Die(kProgram, shell::kTlsOrInsecure);
   return options;
 }

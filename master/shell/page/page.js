@@ -151,6 +151,23 @@ function showEvents(events) {
   }));
 }
 
+// What the group has sent since the master began, by pairs of sites; the dearest first.
+function showTraffic(group, currency) {
+  const {pairs, rest} = group?.traffic ?? {pairs: [], rest: {bytes: 0}};
+  const money = (cost) => cost === null || cost === undefined ? "" : `${Number(cost.toPrecision(3))} ${currency}`;
+  const all = [...pairs, ...(rest.bytes > 0 ? [{from: "other", to: "other", ...rest}] : [])]
+    .sort((a, b) => (b.cost ?? 0) - (a.cost ?? 0) || b.bytes - a.bytes);
+  at("traffic").hidden = all.length === 0;
+  const per = group?.cost_operation === null ? "" : `, ${money(group?.cost_operation)} an operation`;
+  setText(at("cost"), currency === null ? "no prices: start the master with --price" :
+    `${money(group?.cost_hour)} in the last hour${per}`);
+  const texts = all.map((pair) => [pair.from || "no site", pair.to || "no site", number(pair.bytes / 1e9), money(pair.cost)]);
+  if (at("pairs").dataset.key === JSON.stringify(texts)) return;
+  at("pairs").dataset.key = JSON.stringify(texts);
+  at("pairs").replaceChildren(...texts.map((row) =>
+    make("tr", {}, ...row.map((text) => make("td", {textContent: text})))));
+}
+
 function showGroups(groups) {
   const names = groups.map((group) => group.name);
   if (ui.group.dataset.key === JSON.stringify(names)) return;
@@ -173,6 +190,7 @@ function show() {
   showHurts(hurtsOf(newest, group, peers));
   showSites(peers);
   showEvents(events);
+  showTraffic(group, newest.master.currency ?? null);
   drawHour(ui.hour, group, events);
   const none = {ring: [], paths: {ranks: []}};
   drawRing(ui.ring, group ?? none, peers, openCard);
