@@ -1,7 +1,9 @@
 #include "client/ctl/render.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -72,6 +74,40 @@ std::string RenderUplink(const json& daemon) {
   return "  uplink: at most " + Text(daemon, "uplink_limit_mbit") + " Mbit/s to other hosts\n";
 }
 
+std::string CostText(const json& object, const char* key, const std::string& currency) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number()) return "-";
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3g ", found->get<double>());
+  return text.data() + currency;
+}
+
+// What the master has heard of traffic from site to site; empty for an older one, and where there was none.
+std::string RenderTraffic(const json& status, const std::string& currency) {
+  const auto traffic = status.find("traffic");
+  if (traffic == status.end() || !traffic->is_object()) return "";
+  const bool is_priced = currency != "-";
+  Row head = {"from site", "to site", "GB sent"};
+  if (is_priced) head.emplace_back("cost");
+  std::vector<Row> rows = {head};
+  const auto add = [&](const std::string& from, const std::string& to, const json& sent) {
+    constexpr double kGigabyte = 1e9;
+    std::array<char, 32> gigabytes{};
+    const auto bytes = sent.find("bytes");
+    const double count = bytes != sent.end() && bytes->is_number() ? bytes->get<double>() : 0;
+    std::snprintf(gigabytes.data(), gigabytes.size(), "%.3f", count / kGigabyte);
+    rows.push_back({from, to, gigabytes.data()});
+    if (is_priced) rows.back().push_back(CostText(sent, "cost", currency));
+  };
+  for (const json& pair : Objects(*traffic, "pairs")) add(Text(pair, "from"), Text(pair, "to"), pair);
+  const json rest = traffic->value("rest", json::object());
+  if (rest.is_object() && rest.value("bytes", json()).is_number() && rest.value("bytes", 0.0) > 0) {
+    add("other", "other", rest);
+  }
+  if (rows.size() == 1) return "";
+  return Table(rows) + (is_priced ? "cost of the last hour " + CostText(*traffic, "cost_hour", currency) + "\n" : "");
+}
+
 std::string RenderPairs(const json& group) {
   std::vector<Row> rows = {
       {"to", "peer_id", "lanes_up", "lanes_used", "retransmits", "round_trip_us", "rate_limit_mbit"}};
@@ -82,7 +118,7 @@ std::string RenderPairs(const json& group) {
   return rows.size() > 1 ? Table(rows) : "";
 }
 
-std::string RenderGroup(const json& group) {
+std::string RenderGroup(const json& group, const std::string& currency) {
   std::string out = "group " + Text(group, "name") + "  epoch " + Text(group, "epoch") + "  world " +
                     Text(group, "world_size") + "\n  ring " + Ring(group) + "\n";
   std::vector<std::string> keys = {"rank", "ops_open"};
@@ -92,6 +128,10 @@ std::string RenderGroup(const json& group) {
     if (group.contains(key)) out += "  " + key + " " + Text(group, key.c_str()) + "\n";
   }
   const bool master = group.contains("peers");
+  if (master && currency != "-") {
+    out += "  cost of the last hour " + CostText(group, "cost_hour", currency) + ", of an operation " +
+           CostText(group, "cost_operation", currency) + "\n";
+  }
   if (master) {
     for (const std::string& sentence : WaitSentences(PeerRows({{"groups", {group}}}))) out += "  " + sentence + "\n";
   }
@@ -139,7 +179,9 @@ Result<std::string> Render(const std::string& json_text) {
                     Text(daemon, "draining"), Text(daemon, "peers")});
   }
   if (rows.size() > 1) out += Table(rows);
-  for (const json& group : Objects(status, "groups")) out += RenderGroup(group);
+  const std::string currency = Text(status.value("master", json::object()), "currency");
+  out += RenderTraffic(status, currency);
+  for (const json& group : Objects(status, "groups")) out += RenderGroup(group, currency);
   if (Objects(status, "groups").empty()) out += "no groups\n";
   return out;
 }

@@ -20,7 +20,7 @@ constexpr const char* kAssumed = "~";
 // With at least three significant digits.
 std::string Number(double value, const char* unit) {
   const double size = std::abs(value);
-  const int decimals = size < 1 ? 3 : size < 10 ? 2 : size < 100 ? 1 : 0;
+  const int decimals = size > 0 && size < 0.1 ? 6 : size < 1 ? 3 : size < 10 ? 2 : size < 100 ? 1 : 0;
   char text[64];
   std::snprintf(text, sizeof text, "%.*f %s", decimals, value, unit);
   return text;
@@ -36,14 +36,22 @@ bool IsTrue(const json& object, const char* key) {
   return found != object.end() && found->is_boolean() && found->get<bool>();
 }
 
+bool IsCheap(const json& plan) { return Text(plan, "prefers") == "cheap"; }
+
 std::string AlgorithmsTable(const json& plan) {
-  std::vector<Row> rows = {{"algorithm", "predicted", "measured", "operations"}};
+  const std::string currency = Text(plan, "currency");
+  Row head = {"algorithm", "predicted", "measured", "operations"};
+  if (currency != "-") head.emplace_back("cost");
+  std::vector<Row> rows = {head};
   const std::string chosen = Text(plan, "chosen");
   for (const json& algorithm : Objects(plan, "algorithms")) {
     const std::string name = Text(algorithm, "name");
     rows.push_back({name, NumberAt(algorithm, "predicted_ms", "ms"), NumberAt(algorithm, "measured_ms", "ms"),
                     Text(algorithm, "operations")});
-    if (name == chosen) rows.back().emplace_back("<- the plan's choice");
+    if (currency != "-") rows.back().push_back(NumberAt(algorithm, "cost", currency.c_str()));
+    if (name == chosen)
+      rows.back().emplace_back(IsCheap(plan) ? "<- the plan's choice, the cheapest within 1.1 of the fastest"
+                                             : "<- the plan's choice");
   }
   return Table(rows);
 }

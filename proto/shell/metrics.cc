@@ -176,13 +176,42 @@ void AddPairs(const json& group, const Labels& of_group, Metrics& out) {
   }
 }
 
-void AddGroup(const json& group, Metrics& out) {
+// What daemons have sent from site to site, as the master has heard.
+void AddTraffic(const json& traffic, const std::string& currency, Metrics& out) {
+  if (!traffic.is_object()) return;
+  const auto add = [&](const std::string& from, const std::string& to, const json& sent) {
+    Labels labels = {{"from_site", from}, {"to_site", to}};
+    out.Counter("site_bytes", "Sent on lanes from site to site; * is what has no place.", labels,
+                Number(sent, "bytes"));
+    if (currency.empty()) return;
+    labels.emplace_back("currency", currency);
+    out.Counter("site_cost", "What that has cost, by --price.", labels, Number(sent, "cost"));
+  };
+  for (const json& pair : Part(traffic, "pairs")) add(Word(pair, "from"), Word(pair, "to"), pair);
+  const json rest = Part(traffic, "rest");
+  if (Number(rest, "bytes") > 0) add("*", "*", rest);
+  if (currency.empty()) return;
+  out.Gauge("cost_last_hour", "What traffic has cost in the last hour.", {{"currency", currency}},
+            Number(traffic, "cost_hour"));
+}
+
+void AddCost(const json& group, Labels labels, const std::string& currency, Metrics& out) {
+  if (currency.empty()) return;
+  labels.emplace_back("currency", currency);
+  out.Gauge("group_cost_last_hour", "What the group's traffic has cost in the last hour.", labels,
+            Number(group, "cost_hour"));
+  if (!Part(group, "cost_operation").is_number()) return;
+  out.Gauge("group_cost_per_operation", "The same, by operation.", labels, Number(group, "cost_operation"));
+}
+
+void AddGroup(const json& group, const std::string& currency, Metrics& out) {
   Labels labels = {{"group", Word(group, "name")}};
   const json peers = Part(group, "peers");
   if (peers.is_array()) {  // a master's
     out.Gauge("group_world_size", "Ranks in the view.", labels, Number(group, "world_size"));
     out.Gauge("group_recovering", "Whether reports of a recovery are awaited.", labels, Number(group, "collecting"));
     AddEpoch(group, labels, out);
+    AddCost(group, labels, currency, out);
     double pending = 0;
     for (const json& peer : peers) pending += Word(peer, "state") == "pending" ? 1 : 0;
     out.Gauge("group_pending", "Peers that wait to be let in.", labels, pending);
@@ -217,10 +246,12 @@ Result<std::string> MetricsOf(const std::string& status_json) {
   const json daemons = Part(status.value(), "daemons");
   if (status.value().contains("daemon")) AddDaemon(status.value()["daemon"], out);
   if (status.value().contains("master")) AddMaster(status.value()["master"], daemons, out);
+  const std::string currency = Word(Part(status.value(), "master"), "currency");
+  AddTraffic(Part(status.value(), "traffic"), currency, out);
   const json groups = Part(status.value(), "groups");
   std::size_t count = 0;
   for (const json& group : groups) {
-    if (count++ < kMetricGroupsMax) AddGroup(group, out);
+    if (count++ < kMetricGroupsMax) AddGroup(group, currency, out);
   }
   out.Gauge("groups", "Groups, or peers of this daemon.", {}, static_cast<double>(count));
   const double beyond = count > kMetricGroupsMax ? static_cast<double>(count - kMetricGroupsMax) : 0;

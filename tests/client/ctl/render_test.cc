@@ -21,6 +21,26 @@ TEST(RenderTest, DaemonsWithoutAdviceGetNone) {
   }
 }
 
+TEST(RenderTest, TrafficBetweenSitesIsShownWithItsCostWhereThereArePrices) {
+  const auto shown = [](const std::string& master, const std::string& cost) {
+    const auto text =
+        Render(R"({"master": {"term": 1)" + master + R"(}, "daemons": [], "groups": [{"name": "g", "peers": [],
+        "cost_hour": )" +
+               cost + R"(, "cost_operation": null}],
+        "traffic": {"cost_hour": )" +
+               cost + R"(, "rest": {"bytes": 0, "cost": 0},
+                    "pairs": [{"from": "us", "to": "eu", "bytes": 1500000000, "cost": )" +
+               cost + "}]}}");
+    return text.ok() ? text.value() : text.status().text();
+  };
+  const std::string priced = shown(R"(, "currency": "USD")", "0.12");
+  EXPECT_NE(priced.find("us         eu       1.500    0.12 USD\n"), std::string::npos) << priced;
+  EXPECT_NE(priced.find("  cost of the last hour 0.12 USD, of an operation -\n"), std::string::npos) << priced;
+  const std::string unpriced = shown(R"(, "currency": null)", "null");
+  EXPECT_NE(unpriced.find("1.500\n"), std::string::npos) << unpriced;
+  EXPECT_EQ(unpriced.find("cost"), std::string::npos) << unpriced;
+}
+
 TEST(RenderTest, DaemonThatIsDrainedSaysSo) {
   const auto drained = Render(R"({"daemon": {"name": "a", "draining": true}})");
   EXPECT_NE(drained.value().find("out of service"), std::string::npos) << drained.value();

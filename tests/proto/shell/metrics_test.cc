@@ -72,6 +72,31 @@ void ExpectWellFormed(const std::string& text) {
   EXPECT_TRUE(text.ends_with("\n"));
 }
 
+TEST(MetricsTest, MasterTellsOfTrafficBetweenSitesAndItsCost) {
+  json status = {
+      {"master", {{"term", 1}, {"currency", "USD"}}},
+      {"groups",
+       json::array({{{"name", "job"}, {"peers", json::array()}, {"cost_hour", 1.5}, {"cost_operation", 0.25}}})},
+      {"traffic",
+       {{"cost_hour", 3.5},
+        {"pairs", json::array({{{"from", "us"}, {"to", "eu \"1\""}, {"bytes", 4000}, {"cost", 7}}})},
+        {"rest", {{"bytes", 0}, {"cost", 0}}}}}};
+  const std::string text = Metrics(status);
+  ExpectWellFormed(text);
+  for (const char* line : {"ringway_site_bytes_total{from_site=\"us\",to_site=\"eu \\\"1\\\"\"} 4000.0",
+                           "ringway_site_cost_total{from_site=\"us\",to_site=\"eu \\\"1\\\"\",currency=\"USD\"} 7.0",
+                           "ringway_cost_last_hour{currency=\"USD\"} 3.5",
+                           "ringway_group_cost_last_hour{group=\"job\",currency=\"USD\"} 1.5",
+                           "ringway_group_cost_per_operation{group=\"job\",currency=\"USD\"} 0.25"}) {
+    EXPECT_NE(text.find(std::string(line) + "\n"), std::string::npos) << line << "\n" << text;
+  }
+  EXPECT_EQ(text.find("to_site=\"*\""), std::string::npos);
+  status["master"]["currency"] = nullptr;
+  const std::string unpriced = Metrics(status);
+  EXPECT_NE(unpriced.find("ringway_site_bytes_total"), std::string::npos);
+  EXPECT_EQ(unpriced.find("cost"), std::string::npos);
+}
+
 TEST(MetricsTest, DaemonTellsOfItselfItsGroupsAndItsPaths) {
   const std::string text = Metrics(DaemonStatus());
   ExpectWellFormed(text);
