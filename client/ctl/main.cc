@@ -154,7 +154,10 @@ Result<std::string> RunWhy(const Options& options) {
   request.set_paths(true);
   const Result<std::string> status = source.value().Ask(request);
   if (!status.ok()) return status.status();
-  return RenderWhy(status.value(), options.group, options.as_json);
+  Result<std::string> why = RenderWhy(status.value(), options.group, options.as_json);
+  if (why.ok()) return why;
+  const Status group = CheckGroup(source.value(), options.group);
+  return group.ok() ? why : group;
 }
 
 Result<std::string> RunTrace(const Options& options) {
@@ -195,6 +198,9 @@ int RunDoctor(const Options& options) {
 Status RunLive(const Options& options) {
   const Result<StatusSource> source = SourceOf(options);
   if (!source.ok()) return source.status();
+  if (options.is("top") && !options.top.group.empty()) {
+    if (const Status group = CheckGroup(source.value(), options.top.group); !group.ok()) return group;
+  }
   return options.is("top") ? RunTop(source.value(), options.top)
                            : RunEvents(source.value(), options.events, options.as_json);
 }

@@ -181,7 +181,17 @@ TEST(CtlErrorTest, MistakesAreNamed) {
   EXPECT_NE(error({"events", "--since", "soon"}).find("'soon' is no age"), std::string::npos);
   Cluster cluster({.daemons = 0, .tls = false});
   const std::string unknown = error({"--master", cluster.master_address(), "why", "nobody"});
-  EXPECT_NE(unknown.find("there is no group nobody here"), std::string::npos) << unknown;
+  EXPECT_NE(unknown.find("there is no group nobody here: there is none at all"), std::string::npos) << unknown;
+  Cluster other({.daemons = 1, .tls = false});
+  const Sessions ranks = other.JoinAll({other.At(0, "job", 1)});
+  for (const Words& command : {Words{"why", "jbo"}, Words{"top", "--group", "jbo"}}) {
+    for (const Words& where : {Words{"--master", other.master_address()}, Words{"--socket", other.socket(0)}}) {
+      Words argv = where;
+      argv.insert(argv.end(), command.begin(), command.end());
+      const std::string said = error(argv);
+      EXPECT_NE(said.find("there is no group jbo here: there are job"), std::string::npos) << said;
+    }
+  }
 }
 
 }  // namespace

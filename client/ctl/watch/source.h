@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <variant>
 
@@ -29,5 +30,10 @@ class StatusSource {
   std::variant<shell::MasterAddress, std::string> where_;
   std::chrono::milliseconds timeout_;
 };
+
+// Ok if the status has the group; else kInvalidArgument, which names the groups that it has.
+Status FindGroup(const nlohmann::json& status, const std::string& group);
+// The same of all groups of a source.
+Status CheckGroup(const StatusSource& source, const std::string& group);
 
 }  // namespace ringway::ctl

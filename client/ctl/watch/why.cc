@@ -136,7 +136,9 @@ void AddLateOnAverage(const View& view, Causes& out) {
 struct Path {
   std::string from, to;
   double rate_mbit = 0;
-  std::optional<double> sent_mbit = {};
+  double sent_mbit = 0;
+  double resent_part = 0;  // of that
+  double load() const { return rate_mbit > 0 && rate_mbit < 1e9 ? sent_mbit / rate_mbit : 0; }
 };
 
 double CellOf(const json& paths, const char* key, std::size_t from, std::size_t to) {
@@ -146,16 +148,9 @@ double CellOf(const json& paths, const char* key, std::size_t from, std::size_t 
   return row.is_array() && to < row.size() && row[to].is_number() ? row[to].get<double>() : -1;
 }
 
-// The path that carries the largest part of what it is known to carry, among those that carry anything now.
-std::optional<Path> BusiestOf(const View& view) {
-  std::optional<Path> busiest;
-  double most = 0;
-  const auto consider = [&](Path path) {
-    const double load = path.sent_mbit.value_or(0) / path.rate_mbit;
-    if (path.rate_mbit <= 0 || !(load > most)) return;
-    most = load;
-    busiest = std::move(path);
-  };
+// The paths between ranks, as the master knows them; a daemon knows those from its own.
+std::vector<Path> PathsOf(const View& view) {
+  std::vector<Path> out;
   const auto paths = view.group.find("paths");
   if (paths != view.group.end() && paths->is_object()) {
     std::vector<std::string> names;
@@ -166,15 +161,52 @@ std::optional<Path> BusiestOf(const View& view) {
     names.resize(std::min<std::size_t>(names.size(), 64));
     for (std::size_t a = 0; a < names.size(); ++a) {
       for (std::size_t b = 0; b < names.size(); ++b) {
-        consider({names[a], names[b], CellOf(*paths, "rate_mbit", a, b), CellOf(*paths, "sent_mbit", a, b)});
+        if (a == b) continue;
+        out.push_back({names[a], names[b], CellOf(*paths, "rate_mbit", a, b), CellOf(*paths, "sent_mbit", a, b),
+                       CellOf(*paths, "resent_part", a, b)});
       }
     }
   }
   for (const json& pair : Objects(view.group, "pairs")) {
-    consider({view.rows.empty() ? "" : view.rows.front().name, Printable(Text(pair, "name")),
-              NumberOr(pair, "rate_limit_mbit", 0), NumberOr(pair, "sent_mbit", 0)});
+    out.push_back({view.rows.empty() ? "" : view.rows.front().name, Printable(Text(pair, "name")),
+                   NumberOr(pair, "rate_limit_mbit", 0), NumberOr(pair, "sent_mbit", 0)});
+  }
+  return out;
+}
+
+// The path that carries the largest part of what it is known to carry, among those that carry anything now.
+std::optional<Path> BusiestOf(const View& view) {
+  std::optional<Path> busiest;
+  for (const Path& path : PathsOf(view)) {
+    if (path.load() > (busiest ? busiest->load() : 0)) busiest = path;
   }
   return busiest;
+}
+
+// Where operations end, and one path is far slower than the others and full.
+void AddSlowPath(const View& view, Causes& out) {
+  constexpr double kSlowPart = 0.25, kFullPart = 0.5;
+  if (std::any_of(out.begin(), out.end(), [](const Cause& cause) { return cause.kind == "line slow"; })) return;
+  std::vector<double> rates;
+  std::optional<Path> slowest;
+  for (const Path& path : PathsOf(view)) {
+    if (path.rate_mbit <= 0) continue;
+    rates.push_back(path.rate_mbit);
+    if (path.load() >= kFullPart && (!slowest || path.rate_mbit < slowest->rate_mbit)) slowest = path;
+  }
+  if (!slowest) return;
+  const auto middle = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2);
+  std::nth_element(rates.begin(), middle, rates.end());
+  if (slowest->rate_mbit > kSlowPart * *middle) return;
+  double longest = 0;
+  for (const PeerRow& row : view.rows) longest = std::max(longest, row.op_ms.value_or(0));
+  out.push_back({"line slow",
+                 "the path from " + slowest->from + " to " + slowest->to + " carries " +
+                     NumberText(slowest->sent_mbit) + " of its " + NumberText(slowest->rate_mbit) +
+                     " Mbit/s, and the paths of this group have " + NumberText(*middle) +
+                     " in the middle: an operation takes " + NumberText(longest) + " ms",
+                 "measure that line (iperf3) and look at what else uses it; ringwayctl plan shows what the plan makes "
+                 "of it"});
 }
 
 void AddSlowLine(const View& view, Causes& out) {
@@ -225,6 +257,20 @@ void AddLosses(const View& view, Causes& out) {
          NumberText(again * kPacketBytes / sent * 100) + "% of what this daemon has sent to the group was " +
              "sent again, most of it to " + worst,
          "ask the network's operator about that path; ringwayctl doctor tells whether this host may use bbr"});
+  }
+  std::optional<Path> lossy;
+  for (const Path& path : PathsOf(view)) {
+    constexpr double kLeastMbit = 1;  // of less, a packet is a large part
+    if (path.sent_mbit < kLeastMbit || path.resent_part <= kLossPart || path.resent_part > 1) continue;
+    if (!lossy || path.resent_part > lossy->resent_part) lossy = path;
+  }
+  if (lossy) {
+    out.push_back(
+        {"losses",
+         NumberText(lossy->resent_part * 100) + "% of what " + lossy->from + " sends to " + lossy->to +
+             " now is sent again, as packets get lost",
+         "ask the network's operator about that path; ringwayctl doctor on these hosts tells whether they may "
+         "use bbr"});
   }
   for (const PeerRow& row : view.rows) {
     if (row.lanes_lost <= 0 || row.resent <= 0) continue;
@@ -308,8 +354,8 @@ Result<View> ViewOf(const json& status, const std::string& group) {
 
 Causes CausesOf(const View& view) {
   Causes out;
-  for (const auto add :
-       {AddMaster, AddRecovery, AddLateTrainers, AddSlowLine, AddMemory, AddLosses, AddLateOnAverage, AddJoins}) {
+  for (const auto add : {AddMaster, AddRecovery, AddLateTrainers, AddSlowLine, AddMemory, AddLosses, AddSlowPath,
+                         AddLateOnAverage, AddJoins}) {
     add(view, out);
   }
   return out;

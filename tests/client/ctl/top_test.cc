@@ -67,6 +67,16 @@ TEST_F(TopTest, TextHasNoCodesAndExplainsTheColumns) {
   EXPECT_THAT(picture, HasSubstr("master  1 groups, 3 peers  10.0 operations/s  150 Mbit/s sent"));
 }
 
+TEST_F(TopTest, AnUnknownGroupIsAnErrorThatNamesThoseThatAreThere) {
+  EXPECT_TRUE(FindGroup(status_, "job").ok());
+  const Status unknown = FindGroup(status_, "jbo");
+  EXPECT_EQ(unknown.code(), Code::kInvalidArgument);
+  EXPECT_EQ(unknown.text(), "there is no group jbo here: there are job");
+  EXPECT_THAT(FindGroup(json::object(), "job").text(), HasSubstr("there is none at all"));
+  for (int i = 0; i < 30; ++i) status_["groups"].push_back({{"name", std::to_string(i) + "\x1b"}});
+  EXPECT_THAT(FindGroup(status_, "jbo").text(), HasSubstr(", 18? and 11 more"));
+}
+
 TEST_F(TopTest, GroupIsFilteredAndNoStatusIsAnError) {
   EXPECT_TRUE(Order(TopPicture(status_.dump(), "other", {}).value()).empty());
   EXPECT_EQ(TopPicture("{}", "", {}).status().code(), Code::kProtocol);

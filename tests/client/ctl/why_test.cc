@@ -68,6 +68,30 @@ TEST_F(WhyTest, OperationThatAllHaveSubmittedPointsAtTheBusiestPath) {
                 "is the path from b to c: it carries 48.0 of 50.0 Mbit/s"));
 }
 
+TEST_F(WhyTest, PathThatIsFarSlowerThanTheOthersAndFullIsNamedWhileOperationsEnd) {
+  group()["paths"] = {{"ranks", {"a", "b", "c"}},
+                      {"rate_mbit", {{nullptr, 800, 790}, {10, nullptr, 9}, {810, 800, nullptr}}},
+                      {"sent_mbit", {{0, 9, 9}, {9.5, 0, 1}, {9, 9, 0}}}};
+  EXPECT_THAT(Only("line slow").what,
+              HasSubstr("the path from b to a carries 9.50 of its 10.0 Mbit/s, and the paths of this group have 800 in "
+                        "the middle: an operation takes 100 ms"));
+  group()["paths"]["sent_mbit"][1][0] = 1;
+  EXPECT_TRUE(Causes().empty()) << "it is idle: what is slow is something else";
+  group()["paths"]["sent_mbit"][1][0] = 250;
+  group()["paths"]["rate_mbit"][1][0] = 300;
+  EXPECT_TRUE(Causes().empty()) << "not far slower";
+}
+
+TEST_F(WhyTest, PathThatLosesPacketsIsNamed) {
+  group()["paths"] = {{"ranks", {"a", "b", "c"}},
+                      {"sent_mbit", {{0, 50, 50}, {50, 0, 0.1}, {50, 50, 0}}},
+                      {"resent_part", {{nullptr, 0.001, 0.02}, {0.004, nullptr, 0.9}, {0.007, 0, nullptr}}}};
+  EXPECT_THAT(Only("losses").what, HasSubstr("2.00% of what a sends to c now is sent again"));
+  group()["paths"]["resent_part"][0][2] = 0.001;
+  group()["paths"]["resent_part"][2][0] = 1e300;
+  EXPECT_TRUE(Causes().empty());
+}
+
 TEST_F(WhyTest, TrainerThatSubmitsLateInEachOperationHasTheShortestOnes) {
   live(2)["op_ms"] = 40.0;
   EXPECT_THAT(Only("trainer late").what, HasSubstr("c (rank 2, at daemon d-c) submits about 60.0 ms after the first"));
