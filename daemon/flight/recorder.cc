@@ -84,6 +84,13 @@ auto StreamOf(const Record& record) {
                          is_message ? record.tag : 0, (record.flags & kSends) != 0);
 }
 
+// The range of its channel; null: there is none.
+const Filter::Range* RangeOf(const std::vector<Filter::Range>& ranges, const Record& record) {
+  const auto found = std::find_if(ranges.begin(), ranges.end(),
+                                  [&](const Filter::Range& range) { return range.channel == record.channel; });
+  return found == ranges.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 Recorder::Recorder(std::span<std::byte> memory, const Origin& origin)
@@ -169,7 +176,13 @@ std::string Recorder::Image(const Filter& filter) const {
   for (std::uint64_t number = newest_; newest_ != 0 && number >= OldestNumber(); --number) {
     const Record& record = Place(number);
     if (!IsWhole(record, number) || (!filter.group.empty() && !peers.contains(record.self))) continue;
-    if (filter.last > 0 && IsOfOperation(record)) {
+    const bool is_by_number = !filter.only.empty() && IsOfOperation(record) && (record.flags & kMessage) == 0;
+    if (is_by_number) {
+      const Filter::Range* const range = RangeOf(filter.only, record);
+      if (range == nullptr || record.seq > range->last) continue;
+      are_all_old = record.seq < range->first;
+      if (are_all_old) continue;
+    } else if (filter.last > 0 && IsOfOperation(record)) {
       std::set<std::uint64_t>& seqs = newest[StreamOf(record)];
       are_all_old = seqs.size() >= filter.last && !seqs.contains(record.seq);
       if (are_all_old) continue;

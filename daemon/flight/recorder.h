@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "proto/clock.h"
 #include "proto/flight/layout.h"
@@ -25,7 +26,7 @@ namespace ringway::flight {
 struct Origin {
   std::string daemon;
   std::string site = {};
-  std::string utc = {};  // now
+  std::string utc = {};  // now, "2026-11-27T09:30:00Z"
   std::uint64_t instance = 0;
   std::uint32_t pid = 0;
   TimePoint now{};
@@ -33,8 +34,13 @@ struct Origin {
 
 // Which records a dump has.
 struct Filter {
+  struct Range {  // of a channel, from first to last
+    std::uint32_t channel = 0;
+    std::uint64_t first = 0, last = 0;
+  };
   std::string group;                     // empty: all
   std::uint32_t last = 0;                // operations of each channel of a peer; 0: all that are held
+  std::vector<Range> only = {};          // with any: these operations instead; messages by `last`
   std::uint64_t bytes_max = UINT64_MAX;  // of the image; the oldest are left out
 };
 

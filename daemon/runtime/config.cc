@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/runtime/flight_deck.h"
 #include "proto/byte_size.h"
 #include "proto/lane_roles.h"
 #include "proto/local_abi.h"
@@ -150,6 +151,7 @@ void CheckPlacesOrExit(const Config& config) {
         config.flight_file.value_or("").empty()
             ? Status::Ok()
             : shell::CheckFilePlace({.option = "--flight-file", .path = *config.flight_file}),
+        config.flight_file.value_or("").empty() ? Status::Ok() : FlightMemory::Check(*config.flight_file),
         shell::CheckLog(config.log)}) {
     if (!status.ok()) shell::Die(kProgram, status.text());
   }

@@ -7,6 +7,11 @@
 #include "proto/tls/utc.h"
 
 namespace ringway::daemon {
+namespace {
+
+constexpr std::size_t kTraceRangesMax = 64;  // of a request
+
+}  // namespace
 
 void DataPlane::SetFlight(FlightMemory memory) {
   const flight::Origin origin{.daemon = options_.identity.name,
@@ -27,7 +32,13 @@ std::string DataPlane::FlightImage(const std::string& group, std::uint32_t last)
 void DataPlane::SendTrace(const control::TraceRequest& request) {
   control::ToMaster message;
   message.mutable_trace_part()->set_number(request.number());
-  message.mutable_trace_part()->set_image(FlightImage(request.group(), request.last()));
+  flight::Filter filter{
+      .group = request.group(), .last = request.last(), .bytes_max = flight::Recorder::kTraceBytesMax};
+  for (const control::OperationRange& range : request.only()) {
+    if (filter.only.size() == kTraceRangesMax) break;
+    filter.only.push_back({.channel = range.channel(), .first = range.first(), .last = range.last()});
+  }
+  if (flight_deck_ != nullptr) message.mutable_trace_part()->set_image(flight_deck_->recorder().Image(filter));
   control_->ToMaster(std::move(message));
 }
 

@@ -24,9 +24,8 @@ Status Refused(const std::string& what) {
   return {Code::kInvalidArgument, "--flight-file: " + what + ": remove it, or give another path"};
 }
 
-// Opens a file that a flight recorder has made, and locks it: nobody else writes to it then. Returns no descriptor if
-// there is no file.
-Result<net::UniqueFd> LockOurs(const std::string& path) {
+// Opens a file that a flight recorder has made. Returns no descriptor if there is no file.
+Result<net::UniqueFd> OpenOurs(const std::string& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) {
     if (errno == ENOENT) return net::UniqueFd();
@@ -39,7 +38,13 @@ Result<net::UniqueFd> LockOurs(const std::string& path) {
   const ssize_t n = ::read(fd.get(), &magic, sizeof magic);
   const bool is_ours = n == 0 || (n == sizeof magic && magic == flight::kMagic);
   if (!is_ours) return Refused(path + " is no file of a flight recorder");
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
+  return fd;
+}
+
+// Likewise, and locks it: nobody else writes to it then.
+Result<net::UniqueFd> LockOurs(const std::string& path) {
+  Result<net::UniqueFd> fd = OpenOurs(path);
+  if (!fd.ok() || !fd.value().valid() || ::flock(fd.value().get(), LOCK_EX | LOCK_NB) == 0) return fd;
   if (errno != EWOULDBLOCK) return net::ErrnoStatus("--flight-file: cannot lock " + path, errno);
   return Status(Code::kInvalidArgument, "--flight-file: another daemon writes to " + path + ": give each its own");
 }
@@ -95,6 +100,12 @@ Result<net::UniqueFd> MakeFile(const std::string& path, std::size_t bytes) {
 }
 
 }  // namespace
+
+Status FlightMemory::Check(const std::string& path) {
+  const Result<net::UniqueFd> former = OpenOurs(path);
+  if (!former.ok() || !former.value().valid()) return former.status();
+  return OpenOurs(path + ".old").status();  // where the former one would go
+}
 
 Result<FlightMemory> FlightMemory::Open(const std::string& path) {
   constexpr std::size_t kBytes = flight::Recorder::kBytes;

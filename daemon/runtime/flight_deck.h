@@ -32,6 +32,8 @@ class FlightMemory {
   // An empty path: private memory. The directory of the path has to be there. Files of others are left alone, as is one
   // that another daemon writes to.
   static Result<FlightMemory> Open(const std::string& path);
+  // Whether what lies there would be left alone; a daemon that runs may write to it. Changes nothing.
+  static Status Check(const std::string& path);
   ~FlightMemory();
   FlightMemory(FlightMemory&& other) noexcept
       : memory_(std::exchange(other.memory_, {})), lock_(std::move(other.lock_)) {}

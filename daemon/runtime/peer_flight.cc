@@ -132,15 +132,22 @@ void PeerFlight::OnMessage(PeerId other, const control::PeerMessage& message, bo
   Add(record);
 }
 
-// Members may send aborts of whatever epochs: what counts is whether this peer has frozen, once a view.
+// Members may send aborts of whatever epochs: what counts is whether this peer has frozen, and which peers it has lost.
 void PeerFlight::OnReport(const control::Report& report) {
   const Epoch epoch(report.epoch());
   const bool is_frozen = epoch != Epoch() && report.stop() >= report.epoch() && !report.leaving();
-  if (!records() || !is_frozen || epoch == aborted_) return;
-  aborted_ = epoch;
+  if (!records() || !is_frozen) return;
+  const bool is_new = std::exchange(aborted_, epoch) != epoch;
+  if (is_new) lost_.clear();
   Record record = Now(Kind::kAbort);
   record.epoch = epoch.value;
-  Add(record);
+  for (const std::uint64_t lost : report.lost()) {
+    if (!lost_.insert(lost).second) continue;
+    record.other = lost;
+    Add(record);
+  }
+  if (!is_new) return;
+  if (lost_.empty()) Add(record);
   deck_->Dump(DumpCause::kAbort, group_, AtOf(record));
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -77,6 +78,7 @@ class PeerFlight {
   const net::Clock& clock_;
   std::map<links::LinkId, Incoming> incoming_;  // by open lane
   Epoch aborted_;                               // the last view that was
+  std::set<std::uint64_t> lost_;                // peers whose loss in that view is recorded
   std::string waited_;                          // what the last kWaits said
   std::uint64_t stuck_ = 0;
 };

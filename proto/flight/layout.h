@@ -66,7 +66,7 @@ enum class Kind : std::uint8_t {
   kWaits,          // it has waited for long, for `other` (0: for data or a view); took_us: so far
   kReported,       // to the trainer; took_us: since it was submitted; detail: Code
   kView,           // the view is in force here; segments: its world size
-  kAbort,          // the view is aborted
+  kAbort,          // the view is aborted, as `other` is lost; 0: another member said so. A record for each
   kStuck,          // operation_stuck
 };
 inline constexpr std::uint8_t kKindMax = 14;

@@ -1,7 +1,10 @@
 #include "proto/flight/reader.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "proto/printable.h"
@@ -42,6 +45,29 @@ bool IsSound(const Record& record) {
   return kind >= 1 && kind <= kKindMax && record.at_us >= 0 && record.at_us <= kAtMax;
 }
 
+// Microseconds since 1970 of "2026-11-27T09:30:00Z".
+std::optional<std::int64_t> UnixUs(const std::string& utc) {
+  constexpr std::string_view kShape = "0000-00-00T00:00:00Z";  // 0: a digit
+  if (utc.size() != kShape.size()) return std::nullopt;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::array<unsigned, 6> numbers{};
+  std::size_t number = 0;
+  for (std::size_t i = 0; i < utc.size(); ++i) {
+    if (kShape[i] == '0' ? !is_digit(utc[i]) : utc[i] != kShape[i]) return std::nullopt;
+    if (kShape[i] == '0')
+      numbers[number] = numbers[number] * 10 + static_cast<unsigned>(utc[i] - '0');
+    else
+      ++number;
+  }
+  const auto [year, month, day, hour, minute, second] = numbers;
+  namespace chrono = std::chrono;
+  const chrono::year_month_day date(chrono::year(static_cast<int>(year)), chrono::month(month), chrono::day(day));
+  constexpr unsigned kLeapSecond = 60;
+  if (!date.ok() || hour > 23 || minute > 59 || second > kLeapSecond) return std::nullopt;
+  const auto time = chrono::sys_days(date) + chrono::hours(hour) + chrono::minutes(minute) + chrono::seconds(second);
+  return chrono::duration_cast<chrono::microseconds>(time.time_since_epoch()).count();
+}
+
 }  // namespace
 
 Result<Log> Read(std::span<const std::byte> image) {
@@ -54,6 +80,7 @@ Result<Log> Read(std::span<const std::byte> image) {
           .instance = header.instance,
           .pid = header.pid,
           .started_us = header.started_us,
+          .started_utc_us = UnixUs(TextOf(header.utc)),
           .left_out = header.left_out,
           .peers = {},
           .records = {}};

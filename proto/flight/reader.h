@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ struct Log {
   std::uint64_t instance = 0;
   std::uint32_t pid = 0;
   std::int64_t started_us = 0;
+  std::optional<std::int64_t>
+      started_utc_us;  // since 1970, by the host's wall clock, within a second; nothing: not known
   std::uint64_t left_out = 0;
   std::map<std::uint64_t, Peer> peers;  // by id; of others, too
 

@@ -142,10 +142,58 @@ TEST_F(TraceTest, AKilledDaemonLeavesItsRecordsAndTheOthersDumpTheAbort) {
   EXPECT_EQ(operations.begin()->second, (std::multiset<std::string>{"all_reduce 0:1", "all_reduce 0:2"}));
   ranks.pop_back();
   (void)RoundsUntil(ranks, [](const OpResult& result) { return result.world_size == 2; });
+  // Who is lost is known to one of them at least: the other may have heard of it from that one.
+  const Json both = TraceOf(Master(), {"job", "--last", "0"});
+  EXPECT_TRUE(std::any_of(both["traceEvents"].begin(), both["traceEvents"].end(), [](const Json& event) {
+    return event["name"].get<std::string>().starts_with("abort, lost ") && event["cat"] == "event";
+  })) << both;
   for (const std::size_t survivor : {0, 1}) {
     const Json dump = TraceOf({}, {"--file", FlightFile(survivor) + ".1"});
-    EXPECT_NE(dump.dump().find("\"name\":\"abort\""), std::string::npos) << survivor;
+    EXPECT_NE(dump.dump().find("\"name\":\"abort"), std::string::npos) << survivor;
   }
+}
+
+TEST_F(TraceTest, AGroupThatHasEndedIsFoundInWhatTheRecordersHold) {
+  {
+    Sessions ranks = cluster_.JoinWorld(3);
+    ASSERT_EQ(ranks.size(), 3U);
+    Run(ranks, 3);
+  }
+  ASSERT_TRUE(Eventually([&] { return cluster_.MasterStatus()["groups"].empty(); }));
+  const Json trace = TraceOf(Master(), {"job", "--last", "2"});
+  ASSERT_TRUE(trace.is_object());
+  EXPECT_EQ(Begun(trace, "operation").size(), 3U) << trace["metadata"];
+  EXPECT_TRUE(trace["metadata"]["begin_utc"].is_string()) << trace["metadata"];
+  const Finished unknown = Trace(Master(), {"nowhere"});
+  EXPECT_NE(unknown.err.find("recorders of the 3 connected daemons hold nothing of it"), std::string::npos)
+      << unknown.err;
+}
+
+// While operations go on, each host is asked at another moment, for the same operations.
+TEST_F(TraceTest, HostsThatAreAskedOneAfterTheOtherHaveTheSameOperations) {
+  Sessions ranks = cluster_.JoinWorld(3);
+  ASSERT_EQ(ranks.size(), 3U);
+  const auto run_on = [&] {
+    for (int i = 0; i < 20; ++i) Run(ranks, 1);
+  };
+  run_on();
+  Words argv = {RINGWAY_CTL};
+  for (const Words& part : {Master(), Words{"trace", "job", "--last", "3", "-o", out()}})
+    argv.insert(argv.end(), part.begin(), part.end());
+  const TemporaryDirectory directory;
+  bool same = false;
+  for (int attempt = 0; attempt < 20 && !same; ++attempt) {
+    Process trace(directory, "trace", argv);
+    while (!trace.Exited()) run_on();
+    const Json written = Written();
+    if (!written.is_object() || written["metadata"]["hosts"].size() < 3) continue;  // a clock is not known yet
+    std::set<std::multiset<std::string>> all;
+    for (const auto& [process, names] : Begun(written, "operation")) all.insert(names);
+    same = true;
+    ASSERT_EQ(all.size(), 1U) << written["metadata"];
+    EXPECT_GE(all.begin()->size(), 2U) << "the newest may not be submitted at the first host yet";
+  }
+  EXPECT_TRUE(same);
 }
 
 TEST_F(TraceTest, ASignalDumpsTheRecords) {

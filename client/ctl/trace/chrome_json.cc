@@ -1,9 +1,13 @@
 #include "client/ctl/trace/chrome_json.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -15,6 +19,10 @@ namespace {
 using flight::Kind;
 using flight::Record;
 using nlohmann::json;
+
+constexpr std::int64_t kAtMax = std::int64_t{1} << 60;  // of times
+
+constexpr std::int64_t kYear10000Us = 253'402'300'800'000'000;
 
 // An operation at one peer, as far as its records are there.
 struct Life {
@@ -129,7 +137,8 @@ class HostWriter {
 
   void AddInstant(const Record& record, json args) {
     std::string name = flight::NameOf(record.kind);
-    if (record.other != 0) name += (record.kind == Kind::kWaits ? " for " : " ") + NameOfPeer(record.other);
+    const char* const before = record.kind == Kind::kWaits ? " for " : record.kind == Kind::kAbort ? ", lost " : " ";
+    if (record.other != 0) name += before + NameOfPeer(record.other);
     json event = Event("i", std::move(name), record.self, record.at_us);
     event["s"] = "t";
     event["cat"] = "event";
@@ -244,6 +253,27 @@ std::int64_t BeginOf(const Trace& trace) {
   return begin == std::numeric_limits<std::int64_t>::max() ? 0 : begin;
 }
 
+// The wall clock at `at_us` of the trace's clock, within a second, by that of the first host that says what its was.
+std::optional<std::string> UtcOf(const Trace& trace, std::int64_t at_us) {
+  namespace chrono = std::chrono;
+  for (const HostTrace& host : trace.hosts) {
+    if (!host.log.started_utc_us || host.log.started_us > kAtMax || host.log.started_us < -kAtMax) continue;
+    const std::int64_t since_start = at_us + host.ahead_us - host.log.started_us;
+    const std::int64_t utc_us = *host.log.started_utc_us + since_start;
+    if (utc_us < 0 || utc_us >= kYear10000Us) continue;
+    const chrono::sys_time<chrono::microseconds> utc{chrono::microseconds(utc_us)};
+    const auto day = chrono::floor<chrono::days>(utc);
+    const chrono::year_month_day date(day);
+    const chrono::hh_mm_ss<chrono::microseconds> time(utc - day);
+    std::array<char, 64> text{};
+    std::snprintf(text.data(), text.size(), "%04d-%02u-%02uT%02ld:%02ld:%02ldZ", static_cast<int>(date.year()),
+                  static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), time.hours().count(),
+                  time.minutes().count(), time.seconds().count());
+    return text.data();
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string ChromeJson(const Trace& trace) {
@@ -251,6 +281,7 @@ std::string ChromeJson(const Trace& trace) {
   json hosts = json::array();
   int next_process = 1;
   const std::int64_t begin = BeginOf(trace);
+  const std::optional<std::string> utc = UtcOf(trace, begin);
   for (const HostTrace& host : trace.hosts) {
     HostWriter(host, begin, &next_process, &events).Write(trace.group);
     hosts.push_back({{"daemon", host.log.daemon},
@@ -270,6 +301,7 @@ std::string ChromeJson(const Trace& trace) {
                      {{"group", trace.group},
                       {"clock", trace.clock},
                       {"begin_us", begin},
+                      {"begin_utc", utc ? json(*utc) : json()},
                       {"hosts", std::move(hosts)},
                       {"missing", std::move(missing)}}},
                     {"traceEvents", std::move(events)}};

@@ -5,15 +5,18 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "client/ctl/table.h"
 #include "client/ctl/trace/chrome_json.h"
 #include "client/ctl/watch/peer_rows.h"
 #include "proto/flight/reader.h"
+#include "proto/printable.h"
 
 namespace ringway::ctl {
 namespace {
@@ -85,21 +88,59 @@ Result<std::string> WrittenOfOne(const std::string& image, const std::string& wh
   return Written(trace, order);
 }
 
-// Names of the daemons that have a peer in the group.
-Result<std::set<std::string>> DaemonsOf(const shell::MasterAddress& master, const std::string& group,
-                                        std::chrono::milliseconds timeout) {
+struct Daemons {
+  std::set<std::string> names;
+  bool is_group_here = true;  // else they are all that are connected: it may have ended
+};
+
+// The daemons that have a peer in the group, or that may have had one.
+Result<Daemons> DaemonsOf(const shell::MasterAddress& master, const std::string& group,
+                          std::chrono::milliseconds timeout) {
   control::StatusRequest request;
   request.set_group(group);
   const Result<std::string> status = shell::QueryMaster(master, timeout, request);
   if (!status.ok()) return status.status();
   const nlohmann::json parsed = nlohmann::json::parse(status.value(), nullptr, false);
   if (!parsed.is_object()) return Status(Code::kProtocol, "the master's status is no JSON");
-  std::set<std::string> daemons;
+  Daemons daemons;
   for (const PeerRow& row : PeerRows(parsed, group)) {
-    if (!row.daemon.empty()) daemons.insert(row.daemon);
+    if (!row.daemon.empty()) daemons.names.insert(row.daemon);
   }
-  if (daemons.empty()) return Status(Code::kInvalidArgument, "no group " + group + ": see ringwayctl status");
+  daemons.is_group_here = !daemons.names.empty();
+  if (daemons.is_group_here) return daemons;
+  for (const nlohmann::json& daemon : Objects(parsed, "daemons")) {
+    if (Text(daemon, "connected") == "true") daemons.names.insert(Printable(Text(daemon, "name")));
+  }
   return daemons;
+}
+
+// The operations of each channel that its trainers have submitted, as the log says; messages have other numbers.
+void SetOnly(const flight::Log& log, control::TraceRequest& request) {
+  constexpr std::size_t kChannelsMax = 64;
+  std::map<std::uint32_t, std::pair<std::uint64_t, std::uint64_t>> ranges;
+  for (const flight::Record& record : log.records) {
+    const bool is_of_trainer = record.kind == flight::Kind::kSubmitted || record.kind == flight::Kind::kReported;
+    if (!is_of_trainer || (record.flags & flight::kMessage) != 0) continue;
+    const auto [range, is_new] = ranges.try_emplace(record.channel, record.seq, record.seq);
+    range->second.first = std::min(range->second.first, record.seq);
+    range->second.second = std::max(range->second.second, record.seq);
+  }
+  for (const auto& [channel, range] : ranges) {
+    if (request.only_size() == kChannelsMax) return;
+    control::OperationRange& only = *request.add_only();
+    only.set_channel(channel);
+    only.set_first(range.first);
+    only.set_last(range.second);
+  }
+}
+
+Status NothingOf(const std::string& group, const Daemons& daemons, const Status& failure) {
+  if (daemons.is_group_here) return failure;
+  return {Code::kInvalidArgument,
+          "there is no group " + group + " now, and the flight recorders of the " +
+              std::to_string(daemons.names.size()) +
+              " connected daemons hold nothing of it: see ringwayctl status and events; a daemon that was started anew "
+              "left its records in its flight file (ringwayctl trace --file)"};
 }
 
 Result<HostTrace> AskMaster(const shell::MasterAddress& master, const control::TraceRequest& request,
@@ -119,14 +160,18 @@ Result<HostTrace> AskMaster(const shell::MasterAddress& master, const control::T
 
 Result<Trace> AskAll(const shell::MasterAddress& master, control::TraceRequest request,
                      std::chrono::milliseconds timeout) {
-  const Result<std::set<std::string>> daemons = DaemonsOf(master, request.group(), timeout);
+  const Result<Daemons> daemons = DaemonsOf(master, request.group(), timeout);
   if (!daemons.ok()) return daemons.status();
   Trace trace{.group = request.group(), .clock = "the master's, which is monotonic", .hosts = {}, .missing = {}};
   Status failure;
-  for (const std::string& daemon : daemons.value()) {
+  for (const std::string& daemon : daemons.value().names) {
     request.set_daemon(daemon);
     Result<HostTrace> host = AskMaster(master, request, timeout);
+    const bool is_empty = host.ok() && host.value().log.records.empty();
+    if (is_empty && !daemons.value().is_group_here) continue;
     if (host.ok() && host.value().error_us) {
+      // Hosts that are asked later have newer operations: they are asked for those that the first one has.
+      if (request.only_size() == 0 && request.last() > 0) SetOnly(host.value().log, request);
       trace.hosts.push_back(std::move(host).value());
       continue;
     }
@@ -134,7 +179,8 @@ Result<Trace> AskAll(const shell::MasterAddress& master, control::TraceRequest r
         host.ok() ? Status(Code::kNotSupported, "its clock is not known yet: ask again in a second") : host.status();
     trace.missing.push_back({.daemon = daemon, .why = failure.text()});
   }
-  if (trace.hosts.empty()) return failure;
+  if (trace.hosts.empty()) return NothingOf(request.group(), daemons.value(), failure);
+  if (!daemons.value().is_group_here) trace.missing.clear();  // of daemons that need not have had a part in it
   return trace;
 }
 

@@ -132,6 +132,31 @@ TEST_F(RecorderTest, ATraceHasTheLastOperationsOfItsGroup) {
 }
 
 // Their 0:0 would be one of the newest.
+TEST_F(RecorderTest, ATraceHasTheOperationsThatAreNamedAndMessagesByTheirCount) {
+  recorder_.AddName(PeerId(1), "g", "a");
+  for (std::uint64_t seq = 1; seq <= 9; ++seq) {
+    recorder_.Add(Of(Kind::kView, 1, 0, static_cast<std::int64_t>(10 * seq)));
+    recorder_.Add(Of(Kind::kSubmitted, 1, seq));
+    Record message = Of(Kind::kReported, 1, seq);
+    message.flags = kMessage;
+    recorder_.Add(message);
+    Record other = Of(Kind::kSubmitted, 1, seq);
+    other.channel = 1;
+    recorder_.Add(other);
+  }
+  std::vector<std::uint64_t> operations, messages;
+  std::size_t views = 0;
+  for (const Record& record : Read({.group = "", .last = 2, .only = {{.channel = 0, .first = 4, .last = 6}}})) {
+    EXPECT_EQ(record.channel, 0U);
+    if (record.kind == Kind::kSubmitted) operations.push_back(record.seq);
+    if (record.kind == Kind::kReported) messages.push_back(record.seq);
+    views += record.kind == Kind::kView ? 1 : 0;
+  }
+  EXPECT_EQ(operations, (std::vector<std::uint64_t>{4, 5, 6}));
+  EXPECT_EQ(messages, (std::vector<std::uint64_t>{8, 9}));
+  EXPECT_LT(views, 9U) << "none from long before";
+}
+
 TEST_F(RecorderTest, WhatNamesNoOperationIsNoneOfTheLast) {
   recorder_.AddName(PeerId(1), "g", "a");
   recorder_.Add(Of(Kind::kSubmitted, 1, 7));

@@ -121,6 +121,20 @@ TEST_F(FlightDeckTest, AFileOfAnotherKindIsLeftAlone) {
   EXPECT_EQ(FlightMemory::Open(folder_ / "absent" / "flight").status().code(), Code::kIo);
 }
 
+TEST_F(FlightDeckTest, ACheckChangesNothingAndFindsWhatAStartWould) {
+  EXPECT_TRUE(FlightMemory::Check(path_).ok());
+  EXPECT_FALSE(fs::exists(path_));
+  auto memory = FlightMemory::Open(path_);
+  ASSERT_TRUE(memory.ok());
+  EXPECT_TRUE(FlightMemory::Check(path_).ok()) << "a daemon runs";
+  std::ofstream(path_ + ".old") << "something of somebody";
+  EXPECT_NE(FlightMemory::Check(path_).text().find(".old is no file of a flight recorder"), std::string::npos);
+  const std::string foreign = folder_ / "foreign";
+  std::ofstream(foreign) << "something of somebody";
+  EXPECT_EQ(FlightMemory::Check(foreign).code(), Code::kInvalidArgument);
+  EXPECT_EQ(FlightMemory::Check(folder_).code(), Code::kInvalidArgument);
+}
+
 TEST_F(FlightDeckTest, EachCauseDumpsOnceInAWhileInAGroup) {
   auto memory = FlightMemory::Open("");
   ASSERT_TRUE(memory.ok()) << memory.status().text();

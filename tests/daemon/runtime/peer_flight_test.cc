@@ -39,11 +39,12 @@ class PeerFlightTest : public testing::Test {
     }
     return out;
   }
-  void Report(Epoch epoch, Epoch stop, bool leaving = false) {
+  void Report(Epoch epoch, Epoch stop, bool leaving = false, const std::vector<std::uint64_t>& lost = {}) {
     control::Report report;
     report.set_leaving(leaving);
     report.set_epoch(epoch.value);
     report.set_stop(stop.value);
+    report.mutable_lost()->Assign(lost.begin(), lost.end());
     flight_->OnReport(report);
   }
 
@@ -71,6 +72,16 @@ TEST_F(PeerFlightTest, AnAbortIsRecordedOnceAViewAndOnlyWhereThisPeerHasFrozen) 
   ASSERT_EQ(aborts.size(), 2U);
   EXPECT_EQ(aborts[0].epoch, Epoch::Of(1, 2).value);
   EXPECT_EQ(dumps_, 1) << "the pause";
+}
+
+TEST_F(PeerFlightTest, AnAbortNamesEachPeerThatIsLostOnce) {
+  Report(Epoch::Of(1, 2), Epoch::Of(1, 2));  // another member has said so
+  Report(Epoch::Of(1, 2), Epoch::Of(1, 3), false, {5});
+  Report(Epoch::Of(1, 2), Epoch::Of(1, 4), false, {5, 6});
+  Report(Epoch::Of(1, 9), Epoch::Of(1, 9), false, {5});
+  std::vector<std::uint64_t> lost;
+  for (const Record& abort : Records(Kind::kAbort)) lost.push_back(abort.other);
+  EXPECT_EQ(lost, (std::vector<std::uint64_t>{0, 5, 6, 5}));
 }
 
 TEST_F(PeerFlightTest, AReportedMessageHasItsStream) {

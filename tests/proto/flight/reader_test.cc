@@ -37,6 +37,22 @@ TEST(FlightReaderTest, RecordsComeInTheOrderOfTheirNumbers) {
   EXPECT_EQ(log.value().damaged, 0U);
 }
 
+TEST(FlightReaderTest, TheWallClockIsReadOrNotAtAll) {
+  const auto read = [](const std::string& utc) {
+    Header header = MakeHeader("d", 0, 0);
+    SetText(header.utc, utc);
+    const std::string image(reinterpret_cast<const char*>(&header), sizeof header);
+    const Result<Log> log = Read(BytesOf(image));
+    return log.ok() ? log.value().started_utc_us : std::nullopt;
+  };
+  EXPECT_EQ(read("1970-01-02T00:00:01Z"), 86'401'000'000);
+  EXPECT_EQ(read("2026-11-30T12:00:00Z"), 1'796'040'000'000'000);
+  for (const char* odd : {"", "2026-13-30T12:00:00Z", "2026-02-30T12:00:00Z", "2026-11-30T24:00:00Z",
+                          "2026-11-30T12:00:00", "2026-11-30 12:00:00Z", "2026-1a-30T12:00:00Z"}) {
+    EXPECT_EQ(read(odd), std::nullopt) << odd;
+  }
+}
+
 TEST(FlightReaderTest, RecordsBeingWrittenAreNoneAndDamagedOnesAreCounted) {
   Record odd = MakeRecord(3, Kind::kIn);
   odd.kind = static_cast<Kind>(kKindMax + 1);

@@ -56,6 +56,21 @@ std::vector<json> Of(const json& trace, const std::string& phase, const std::str
   return out;
 }
 
+TEST(ChromeJsonTest, ItsBeginHasAWallClock) {
+  Trace trace{.group = "g", .clock = "x", .hosts = {Host("d", {Reported(kA, 3000, 1000)})}, .missing = {}};
+  EXPECT_TRUE(json::parse(ChromeJson(trace))["metadata"]["begin_utc"].is_null());
+  flight::Log& log = trace.hosts[0].log;
+  log.started_us = 1500;
+  log.started_utc_us = 1'796'040'000'999'999;
+  EXPECT_EQ(json::parse(ChromeJson(trace))["metadata"]["begin_utc"], "2026-11-30T12:00:01Z");
+  trace.hosts[0].ahead_us = 10;  // all is by another clock, and the same moment
+  EXPECT_EQ(json::parse(ChromeJson(trace))["metadata"]["begin_utc"], "2026-11-30T12:00:01Z");
+  log.started_us = std::numeric_limits<std::int64_t>::min();
+  EXPECT_TRUE(json::parse(ChromeJson(trace))["metadata"]["begin_utc"].is_null());
+  log.started_us = -(std::int64_t{1} << 60);
+  EXPECT_TRUE(json::parse(ChromeJson(trace))["metadata"]["begin_utc"].is_null());
+}
+
 TEST(ChromeJsonTest, AnOperationIsASliceFromItsSubmissionToItsReport) {
   Record submitted = At(Kind::kSubmitted, kA, 1000);
   submitted.detail = static_cast<std::uint16_t>(OpKind::kAllReduce);
