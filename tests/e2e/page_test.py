@@ -53,8 +53,10 @@ class PageTest(unittest.TestCase):
         cls.temporary = tempfile.TemporaryDirectory(prefix="ringway_page_", ignore_cleanup_errors=True)
         cls.addClassCleanup(cls.temporary.cleanup)
         cls.directory = pathlib.Path(cls.temporary.name)
+        prices = cls.directory / "prices.toml"
+        prices.write_text('currency = "USD"\nrest = 0.05\n[virginia]\nfrankfurt = 0.09\n')
         cls.master = cls.start("master", BIN / "ringway-master", "--listen", "127.0.0.1:0", "--journal", "none",
-                               "--http", "127.0.0.1:0", "--heartbeat-ms", "100", "--detect-ms", "2000")
+                               "--price", prices, "--http", "127.0.0.1:0", "--heartbeat-ms", "100", "--detect-ms", "2000")
         cls.page = "http://" + cls.master.logged("http", "address")
         cls.daemons = [cls.start_daemon(i) for i in range(4)]
         cls.trainers = [cls.start_trainer(i, 4) for i in range(4)]
@@ -87,7 +89,7 @@ class PageTest(unittest.TestCase):
 
     def picture(self, name):
         if folder := os.environ.get("RINGWAY_SCREENSHOTS"):
-            height = self.browser.evaluate("Math.min(document.documentElement.scrollHeight, 1500)")
+            height = self.browser.evaluate("Math.min(document.documentElement.scrollHeight, 1200)")
             self.browser.picture(pathlib.Path(folder) / name, height)
 
     def test_1_healthy_group_is_shown_whole(self):
@@ -99,6 +101,15 @@ class PageTest(unittest.TestCase):
         self.browser.until("parseFloat(document.querySelector('#sites tbody tr').cells[1].innerText) > 0")
         self.shows("#events", "4 peers")
         self.browser.until("document.querySelector('#ring').getAttribute('aria-label').startsWith('ring of 4: ')")
+
+    def test_1_traffic_between_sites_has_its_cost(self):
+        rows = "[...document.querySelectorAll('#pairs tr')].map(row => [...row.cells].map(cell => cell.innerText))"
+        self.browser.until(f"(() => {{ const rows = {rows}; return ['frankfurt,virginia', 'virginia,frankfurt'].every("
+                           "way => rows.some(([from, to, , cost]) => from + ',' + to === way && / USD$/.test(cost) && "
+                           "parseFloat(cost) > 0)); })()")
+        self.browser.until("/[1-9].* USD in the last hour, .*[1-9].* USD an operation/.test("
+                           "document.querySelector('#cost').innerText)")
+        self.picture("page-traffic.png")
 
     def test_2_trainer_that_others_wait_for_is_marked(self):
         self.trainers[2].process.send_signal(signal.SIGSTOP)
@@ -117,6 +128,7 @@ class PageTest(unittest.TestCase):
         self.browser.until("[...document.querySelectorAll('#events li.bad')].some(e => "
                            "e.innerText.includes('dropped') && e.innerText.includes('lost contact with it'))")
         self.browser.until("document.querySelectorAll('#hour .event.bad').length > 0")
+        self.picture("page-lost.png")
         self.start_trainer(0, 1)
         self.shows("#state", "world of 4")
         self.shows("#events", "is in force: 4 peers")
