@@ -24,13 +24,15 @@ ITERS = {"4K": 2000, "64M": 8}
 
 
 class Cluster:
-    """A master and so many daemons with these options."""
+    """A master and so many daemons with these options: a function of the path of each one's flight file."""
 
-    def __init__(self, stack, programs, folder, world, options):
+    def __init__(self, stack, programs, folder, world, options, master_options=()):
         self.programs, self.folder, self.world, self.stack = programs, folder, world, stack
+        self.pids = {}
         folder.mkdir()
-        master = self.start("master", "ringway-master", "--listen", "127.0.0.1:0", "--journal", folder / "journal.db")
-        address = self.logged(master, r"listening address=(\S+)")
+        self.master = self.start("master", "ringway-master", "--listen", "127.0.0.1:0", "--journal", folder / "journal.db",
+                                 *master_options)
+        address = self.logged(self.master, r"listening address=(\S+)")
         self.sockets = [folder / f"{rank}.sock" for rank in range(world)]
         for rank, socket in enumerate(self.sockets):
             log = self.start(f"daemon{rank}", "ringwayd", "--master", address, "--listen", "127.0.0.1:0", "--socket", socket,
@@ -43,6 +45,7 @@ class Cluster:
             process = subprocess.Popen([str(x) for x in (self.programs / program, *options)], stdout=out, stderr=out)
         self.stack.callback(process.wait, 60)
         self.stack.callback(process.terminate)
+        self.pids[name] = process.pid
         return log
 
     @staticmethod
