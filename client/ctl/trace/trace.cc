@@ -175,12 +175,12 @@ Result<Trace> AskAll(const shell::MasterAddress& master, control::TraceRequest r
       trace.hosts.push_back(std::move(host).value());
       continue;
     }
+    if (!host.ok() && !daemons.value().is_group_here) continue;  // it need not have had a part in the group
     failure =
         host.ok() ? Status(Code::kNotSupported, "its clock is not known yet: ask again in a second") : host.status();
     trace.missing.push_back({.daemon = daemon, .why = failure.text()});
   }
   if (trace.hosts.empty()) return NothingOf(request.group(), daemons.value(), failure);
-  if (!daemons.value().is_group_here) trace.missing.clear();  // of daemons that need not have had a part in it
   return trace;
 }
 
