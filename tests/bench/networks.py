@@ -70,12 +70,12 @@ def address(host):
 
 
 class Network:
-    """A scenario that runs, with daemons; left with everything taken down."""
+    """A scenario that runs, with daemons unless it is bare; left with everything taken down."""
 
-    def __init__(self, cell, options, folder):
+    def __init__(self, cell, options, folder, bare=False):
         self.log, self.bin = folder / "run.log", options.bin
         hold = f'echo work={{work}}; while kill -0 {os.getpid()} 2>/dev/null && [[ ! -e {{work}}/finished ]]; do sleep 0.2; done'
-        command = [ROOT / "tests" / "wan" / "run", "--kernel", options.kernel, "--bin", options.bin]
+        command = [ROOT / "tests" / "wan" / "run", "--kernel", options.kernel, "--bin", options.bin, *(["--bare"] if bare else [])]
         for each in options.daemon_option:
             command += ["--daemon-option", each]
         with open(self.log, "w", encoding="utf-8") as log:

@@ -14,8 +14,8 @@ Needs root, and build/python: RINGWAY_TEST_TORCH=1 tests/run.sh --preset python 
 PCCL is fetched into build/pccl.
 
   --scenario NAME    as tests/wan/run has them (us)
-  --what LIST        "torch join deaths": all-reduces (PCCL: of NumPy arrays) and DDP's steps, a join with a large state, what
-                     deaths cost (the last two: Ringway)
+  --what LIST        "torch join": all-reduces (PCCL: of NumPy arrays) and DDP's steps, a join with a large state (Ringway);
+                     goodput.py measures deaths
   --systems LIST     "ringway gloo pccl"
   --bytes LIST       of the all-reduces (4K,64K,1M,16M,64M)
   --state-mib N      of the join (1024)
@@ -32,7 +32,7 @@ if [[ ${1:-} == --rank ]]; then
     --iters 6 --warmup 2 --steps 8 --settle "$([[ $2 == ringway ]] && echo 25 || echo 1)" --json "$JSON"
 fi
 
-SCENARIO=us WHAT="torch join deaths" SYSTEMS="ringway gloo pccl" BYTES=4K,64K,1M,16M,64M STATE_MIB=1024 KEPT='' PLOT=''
+SCENARIO=us WHAT="torch join" SYSTEMS="ringway gloo pccl" BYTES=4K,64K,1M,16M,64M STATE_MIB=1024 KEPT='' PLOT=''
 read_options "--scenario=SCENARIO --what=WHAT --systems=SYSTEMS --bytes=BYTES --state-mib=STATE_MIB --json=KEPT \
   --plot=PLOT" "$@"
 [[ -x $VENV ]] || die "no $VENV: make it by RINGWAY_TEST_TORCH=1 tests/run.sh --preset python"
@@ -42,7 +42,7 @@ export JSON BYTES
 
 for what in $WHAT; do
   for system in $SYSTEMS; do
-    [[ $what-$system =~ ^(torch-.*|(join|deaths)-ringway)$ ]] || continue
+    [[ $what-$system =~ ^(torch-.*|join-ringway)$ ]] || continue
     headline "$what: $system"
     case $what-$system in
       torch-pccl)
@@ -56,7 +56,7 @@ for what in $WHAT; do
         "$ROOT/tests/wan/run" "$SCENARIO" -- "$BENCH/python_wan.sh" --rank "$system" '{host}' '{world}' '{socket}' '{master}' '{address}'
         ;;
       *)
-        "$ROOT/tests/wan/run" "$SCENARIO" -- "$VENV" -B "$BENCH/state_bench.py" --mode "$what" --state-mib "$STATE_MIB" \
+        "$ROOT/tests/wan/run" "$SCENARIO" -- "$VENV" -B "$BENCH/state_bench.py" --state-mib "$STATE_MIB" \
           --host '{host}' --world '{world}' --socket '{socket}' --work '{work}'
         ;;
     esac

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Measures what a death costs: a master, daemons and trainers on loopback, a large all-reduce in flight, one daemon
-killed (SIGKILL) or stopped (SIGSTOP) at a random point of it; and the work that is kept under a death now and then.
+killed (SIGKILL) or stopped (SIGSTOP) at a random point of it. What deaths cost a training is goodput.py's.
 
 All times are of one clock, the host's: kills and results are taken here, aborts and views from the daemons' logs (ms).
 By hand only, with a release build; ctest does not run it. Needs Debian's python3. A trainer is a thread here that uses
@@ -9,22 +9,18 @@ the C API; its calls do not hold the GIL.
 
 import argparse
 import ctypes
-import datetime
-import os
 import pathlib
 import random
-import re
 import signal
 import statistics
-import subprocess
 import tempfile
 import threading
 import time
 
+from cluster import PATIENCE_S, Cluster, Host
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PATIENCE_S = 120
 FLOAT32, SUM = 10, 0
-EVENT = re.compile(r"^(\S+)Z \S+ (peer_lost|abort|view_installed) (.*)$", re.MULTILINE)
 
 
 class Config(ctypes.Structure):
@@ -87,108 +83,33 @@ class Comm:
         self.library.ringwayCommDestroy(self.handle)
 
 
-class Cluster:
-    """A master and daemons in a directory of their own; SIGKILL for all that is left at the end."""
-
-    def __init__(self, options):
-        self.options, self.processes = options, {}
-        self.holder = tempfile.TemporaryDirectory(prefix="ringway_recovery_")
-        self.directory = pathlib.Path(self.holder.name)
-
-    def __enter__(self):
-        self.start("master", "ringway-master", "--listen", "127.0.0.1:0", "--journal", self.directory / "journal",
-                   "--heartbeat-ms", self.options.heartbeat_ms, "--detect-ms", self.options.detect_ms,
-                   "--detect-far-ms", 0)
-        self.await_log("master", "listening address=")
-        self.master = re.search(r"address=(\S+)", self.log("master")).group(1)
-        for index in range(self.options.world):
-            self.start_daemon(index)
-        return self
-
-    def __exit__(self, *_):
-        for process in self.processes.values():
-            process.kill()
-            process.wait()
-        self.holder.cleanup()
-
-    def start(self, label, program, *arguments):
-        with open(self.directory / f"{label}.log", "ab") as log:
-            self.processes[label] = subprocess.Popen(
-                [self.options.build_dir / "bin" / program, *map(str, arguments)], stdout=log, stderr=log)
-
-    def start_daemon(self, index):
-        label = f"daemon{index}"
-        ready = self.log(label).count(" ready ")
-        self.start(label, "ringwayd", "--master", self.master, "--listen", "127.0.0.1:0", "--socket",
-                   self.socket(index), "--name", label)
-        self.await_log(label, " ready ", ready + 1)
-
-    def socket(self, index):
-        return str(self.directory / f"daemon{index}.sock")
-
-    def log(self, label):
-        path = self.directory / f"{label}.log"
-        return path.read_text(encoding="utf-8") if path.exists() else ""
-
-    def await_log(self, label, text, times=1):
-        deadline = time.monotonic() + PATIENCE_S
-        while self.log(label).count(text) < times:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{label} does not say {text!r}: {self.log(label)[-2000:]}")
-            time.sleep(0.01)
-
-    def signal(self, index, number):
-        """When it was sent, in seconds of the host's clock."""
-        now = time.time()
-        os.kill(self.processes[f"daemon{index}"].pid, number)
-        return now
-
-    def events(self, index, since):
-        """(milliseconds after `since`, event, fields) of what a daemon has logged from then on."""
-        for stamp, event, fields in EVENT.findall(self.log(f"daemon{index}")):
-            at = datetime.datetime.fromisoformat(stamp).replace(tzinfo=datetime.timezone.utc).timestamp()
-            if at >= since - 0.001:  # the log cuts to milliseconds
-                yield max((at - since) * 1e3, 0.0), event, fields
-
-
 class Trainer(threading.Thread):
-    """Runs `operations` of them (None: until its daemon is lost for good); remembers when each began and ended."""
+    """Runs `operations` of them, or until its daemon is lost; remembers when each began and ended."""
 
-    def __init__(self, cluster, library, index, operations=None, returns=False):
+    def __init__(self, socket, library, index, options, operations):
         super().__init__(daemon=True)
-        self.cluster, self.library, self.index = cluster, library, index
-        self.operations, self.returns = operations, returns
+        self.socket, self.library, self.index, self.options, self.operations = socket, library, index, options, operations
         self.began, self.ended = [], []  # seconds; (seconds, world)
-        self.restarted = threading.Event()  # its daemon is back
 
     def durations(self):
         """Seconds, of the operations that have ended."""
         return [end - begin for begin, (end, _) in zip(self.began, self.ended)]
 
     def run(self):
-        world = self.cluster.options.world
-        while True:
-            try:
-                self.work(world)
-                return
-            except Lost:
-                if not self.returns:
-                    return
-            self.restarted.wait()
-            self.restarted.clear()
-            world = 1
-
-    def work(self, world):
-        comm = Comm(self.library, self.cluster.socket(self.index), world, self.cluster.options.mib << 20)
+        comm = None
         try:
-            while self.operations is None or len(self.ended) < self.operations:
+            comm = Comm(self.library, self.socket, self.options.world, self.options.mib << 20)
+            while len(self.ended) < self.operations:
                 self.began.append(time.time())
                 info = comm.reduce()
                 self.ended.append((time.time(), info.world))
                 if info.update_waits:
                     comm.update_view()
+        except Lost:
+            pass
         finally:
-            comm.close()
+            if comm is not None:
+                comm.close()
 
 
 BEFORE, AFTER = 3, 3  # healthy operations before and after the struck one
@@ -196,8 +117,10 @@ BEFORE, AFTER = 3, 3  # healthy operations before and after the struck one
 
 def strike(options, library, number):
     """One death in mid-operation. Milliseconds by name. Raises Disturbed or Late if it was none."""
-    with Cluster(options) as cluster:
-        trainers = [Trainer(cluster, library, i, BEFORE + 1 + AFTER) for i in range(options.world)]
+    timing = ["--heartbeat-ms", options.heartbeat_ms, "--detect-ms", options.detect_ms, "--detect-far-ms", 0]
+    with tempfile.TemporaryDirectory(prefix="ringway_recovery_") as folder, \
+            Cluster(options.build_dir / "bin", folder, [Host()] * options.world, timing) as cluster:
+        trainers = [Trainer(cluster.socket(i), library, i, options, BEFORE + 1 + AFTER) for i in range(options.world)]
         for trainer in trainers:
             trainer.start()
         wait_for(lambda: all(len(trainer.began) > BEFORE or not trainer.is_alive() for trainer in trainers))
@@ -205,7 +128,7 @@ def strike(options, library, number):
             raise Disturbed
         time.sleep(random.uniform(0, statistics.median(trainers[0].durations()[1:BEFORE])))
         victim = random.randrange(options.world)
-        since = cluster.signal(victim, number)
+        since = cluster.signal(f"daemon{victim}", number)
         survivors = [trainer for trainer in trainers if trainer.index != victim]
         for trainer in survivors:
             trainer.join(PATIENCE_S)
@@ -220,10 +143,12 @@ def strike(options, library, number):
 
 def times_of(cluster, survivors, since):
     """What a death that was sent at `since` has cost the survivors, in milliseconds."""
-    logs = [list(cluster.events(trainer.index, since)) for trainer in survivors]
-    smaller = f"world={len(survivors)} "
-    notices = min(log[0][0] for log in logs)  # a loss of its own, an abort, or at once the master's view
-    view = max(next(at for at, event, fields in log if event == "view_installed" and smaller in fields) for log in logs)
+    logs = [[event for event in cluster.events(trainer.index, since) if event.name in ("peer_lost", "abort", "view_installed")]
+            for trainer in survivors]
+    notices = min(log[0].at for log in logs)  # a loss of its own, an abort, or at once the master's view
+    view = max(next(event.at for event in log if event.name == "view_installed" and event.number("world") == len(survivors))
+               for log in logs)
+    notices, view = (max((at - since) * 1e3, 0.0) for at in (notices, view))
     result = max((trainer.ended[BEFORE][0] - since) * 1e3 for trainer in survivors)
     return {"first survivor notices": notices,
             "new view on all survivors": view,
@@ -231,30 +156,6 @@ def times_of(cluster, survivors, since):
             "result, after the new view": result - view,
             "healthy operation, smaller world": statistics.median(
                 duration * 1e3 for trainer in survivors for duration in trainer.durations()[BEFORE + 1:])}
-
-
-def goodput(options, library, period):
-    """Steps that trainer 0 completes in the time, and the inputs in them; a death every `period` seconds, 0: none."""
-    with Cluster(options) as cluster:
-        trainers = [Trainer(cluster, library, i, returns=True) for i in range(options.world)]
-        for trainer in trainers:
-            trainer.start()
-        wait_for(lambda: len(trainers[0].ended) > 1)
-        start = time.time()
-        end, deaths = start + options.seconds, 0
-        while period and start + (deaths + 1) * period < end:
-            deaths += 1
-            time.sleep(max(start + deaths * period - time.time(), 0))
-            victim = random.randrange(1, options.world)
-            cluster.signal(victim, signal.SIGKILL)
-            cluster.processes[f"daemon{victim}"].wait()
-            cluster.start_daemon(victim)
-            trainers[victim].restarted.set()
-        time.sleep(max(end - time.time(), 0))
-        worlds = [world for at, world in trainers[0].ended if start < at <= end]
-        for trainer in trainers:
-            trainer.returns = False
-        return len(worlds), sum(worlds), deaths
 
 
 def wait_for(condition):
@@ -294,8 +195,6 @@ def main():
     parser.add_argument("--rounds", type=int, default=20, help="deaths of each kind (default %(default)s)")
     parser.add_argument("--heartbeat-ms", type=int, default=50, help="(default %(default)s)")
     parser.add_argument("--detect-ms", type=int, default=300, help="silence that means death (default %(default)s)")
-    parser.add_argument("--seconds", type=float, default=65, help="of goodput, each way (default %(default)s; 0: none)")
-    parser.add_argument("--period", type=float, default=10, help="seconds from death to death (default %(default)s)")
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build/release", help="(default %(default)s)")
     options = parser.parse_args()
     library = ctypes.CDLL(options.build_dir / "client/src/libringway.so")
@@ -305,12 +204,6 @@ def main():
     if options.rounds:
         print_strikes(options, library, "SIGKILL of one daemon", signal.SIGKILL)
         print_strikes(options, library, "SIGSTOP of one daemon", signal.SIGSTOP)
-    if options.seconds:
-        steps, inputs, _ = goodput(options, library, 0)
-        kept_steps, kept_inputs, deaths = goodput(options, library, options.period)
-        print(f"\n{options.seconds:.0f} s each: {steps} steps with {inputs} inputs without deaths; {kept_steps} with "
-              f"{kept_inputs} under {deaths} deaths\nkept: {100 * kept_steps / steps:.0f}% of the steps, "
-              f"{100 * kept_inputs / inputs:.0f}% of the inputs")
 
 
 if __name__ == "__main__":

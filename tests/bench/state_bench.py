@@ -1,34 +1,26 @@
 #!/usr/bin/env python3
-"""A training with a shared state, as one host of it: a join with a large state, or deaths again and again. See --help."""
+"""A training with a shared state, as one host of it, and a join with a large state. See --help."""
 import argparse
-import datetime
 import json
 import pathlib
-import re
 import signal
 import statistics
 import subprocess
 import sys
 import time
 
+import cluster
 import numpy
 import ringway
-
-GRADIENT = 10_500_000  # elements of float32: of a model of ten million parameters
-PERIOD = 10  # seconds from a death to the next
-EVENT = re.compile(r"^(\S+)Z \w+ (trainer_gone|trainer_joins|view_installed) (?:.* world=(\d+))?")
 
 
 def arguments():
     parser = argparse.ArgumentParser(
-        description="join: all hosts but the last train with a state of --state-mib and steps of --gradient; then the last joins. deaths: all"
-        " train with gradients of 42 MB; after --seconds without, every 10 s of as many one trainer is killed and started again."
-        " Host 0 prints what it took, of each death also its parts.")
-    parser.add_argument("--mode", choices=("join", "deaths"), required=True)
+        description="All hosts but the last train with a state of --state-mib and steps of --gradient; then the last joins. Host 0 prints"
+        " what it took.")
     parser.add_argument("--state-mib", type=int, default=1024)
     parser.add_argument("--gradient", type=int, default=1000, help="elements of float32 that a step of a join sums")
     parser.add_argument("--changes", action="store_true", help="all of the state changes with each step of a join")
-    parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--settle", type=float, default=25, help="seconds of training before what is measured")
     parser.add_argument("--host", type=int, required=True)
     parser.add_argument("--world", type=int, required=True)
@@ -38,7 +30,11 @@ def arguments():
     return parser.parse_args()
 
 
-def train(options, arrays, count, world):
+def average(session, gradient):
+    return session.all_reduce(gradient, "avg")
+
+
+def train(options, arrays, count, world, reduce=average):
     """Until the file `over` is there, for all: writes the time, revision and world of each step to a file of this host."""
     begin = time.monotonic()
     said = []  # the last before the admission, of a newcomer: what it has taken
@@ -55,10 +51,12 @@ def train(options, arrays, count, world):
         while True:
             gradient[:-1] = 1.0
             gradient[-1] = float((options.work / "over").exists())
+            begun = time.monotonic()
             try:
-                result = state.session.all_reduce(gradient, "avg")
+                result = reduce(state.session, gradient)
             except ringway.Rejoined:
                 state.sync()
+                print(json.dumps({"joined": time.monotonic() - begun, "at": time.monotonic()}), file=steps, flush=True)
                 continue
             if gradient[-1] > 0:
                 return
@@ -67,7 +65,8 @@ def train(options, arrays, count, world):
             if options.changes:
                 arrays[0][::4096] += 1
             state.advance(result.update_waits)
-            print(json.dumps({"at": time.monotonic(), "revision": state.revision, "world": result.world_size, "reduced": reduced}),
+            print(json.dumps({"at": time.monotonic(), "revision": state.revision, "world": result.world_size, "begun": begun, "reduced": reduced,
+                              "retries": result.retries}),
                   file=steps, flush=True)
 
 
@@ -133,81 +132,18 @@ def measure_join(options):
 def events_of(options, host):
     """(seconds of the monotonic clock, event, world) of what a daemon logged of trainers and views."""
     ahead = time.time() - time.monotonic()
-    for line in (options.work / f"daemon.{host}.log").read_text(encoding="utf-8").splitlines():
-        found = EVENT.match(line)
-        if found:
-            stamp = datetime.datetime.fromisoformat(found[1]).replace(tzinfo=datetime.timezone.utc).timestamp()
-            yield stamp - ahead, found[2], int(found[3] or 0)
-
-
-def parts_of(options, begin, end):
-    """Of each death from `begin` to `end`: seconds from when its daemon noticed it until each part of its return was over."""
-    logs = [list(events_of(options, host)) for host in range(options.world)]
-
-    def until(host, event, after, world=0):
-        return next(at for at, name, size in logs[host] if name == event and at > after and world in (0, size))
-
-    for victim, log in enumerate(logs):
-        for died in [at for at, name, _ in log if name == "trainer_gone" and begin <= at < end]:
-            others = [host for host in range(options.world) if host != victim]
-            back = until(victim, "trainer_joins", died)
-            steps = [step for step in steps_of(options, victim) if step["at"] > back]
-            yield {"the others' view without it": max(until(host, "view_installed", died, options.world - 1) for host in others),
-                   "the new trainer asks to join": back,
-                   "view with it on all": max(until(host, "view_installed", back, options.world) for host in range(options.world)),
-                   "it has the state": next(step["at"] for step in steps if "joined" in step),
-                   "its first step": next(step["at"] for step in steps if "revision" in step)}, died
-
-
-def print_parts(options, begin, end):
-    rows = {}
-    for parts, died in parts_of(options, begin, end):
-        for name, at in parts.items():
-            rows.setdefault(name, []).append(at - died)
-    print("| seconds after a death until | median | worst |\n|---|---|---|")
-    for name, values in rows.items():
-        print(f"| {name} | {statistics.median(values):.2f} | {max(values):.2f} |")
-
-
-def measure_deaths(options):
-    """Each host starts its trainer again when it is killed, which they are in turn."""
-    trainer = subprocess.Popen([sys.executable, "-B", *sys.argv, "--trainer"])
-    await_steps(options, lambda steps: len(steps) > 1)
-    calm = steps_of(options, 0)[0]["at"] + options.settle
-    first, over = calm + options.seconds, calm + 2 * options.seconds
-    deaths = [first + 5 + PERIOD * i for i in range(int(options.seconds / PERIOD)) if (i + 1) % options.world == options.host]
-    while time.monotonic() < over:
-        time.sleep(0.05)
-        if deaths and time.monotonic() > deaths[0]:
-            deaths.pop(0)
-            trainer.kill()
-        if trainer.poll() is not None:
-            trainer = subprocess.Popen([sys.executable, "-B", *sys.argv, "--trainer"])
-    (options.work / "over").touch()
-    if trainer.wait(120) != 0 or options.host != 0:
-        return
-    revisions = {}  # when the first host had each
-    for host in range(options.world):
-        for step in steps_of(options, host):
-            if "revision" in step:
-                revisions[step["revision"]] = min(step["at"], revisions.get(step["revision"], step["at"]))
-    counts = [sum(a <= at < b for at in revisions.values()) for a, b in ((calm, first), (first, over))]
-    worlds = [step["world"] for step in steps_of(options, 0) if step.get("world") and first <= step["at"] < over]
-    print(f"steps of 42 MB in {options.seconds:.0f} s: {counts[0]}; with a trainer killed every {PERIOD} s: {counts[1]},"
-          f" which is {counts[1] / counts[0]:.2f}, of worlds of {min(worlds)} to {max(worlds)}")
-    print_parts(options, first, over - PERIOD / 2)
+    for event in cluster.events((options.work / f"daemon.{host}.log").read_text(encoding="utf-8")):
+        if event.name in ("trainer_gone", "trainer_joins", "view_installed"):
+            yield event.at - ahead, event.name, event.number("world")
 
 
 def main():
     options = arguments()
     if options.trainer:
-        if options.mode == "join":
-            train(options, [numpy.zeros(options.state_mib << 20, "uint8")], options.gradient, 1)
-        else:
-            train(options, [numpy.zeros(GRADIENT, "float32")], GRADIENT, options.world)
+        train(options, [numpy.zeros(options.state_mib << 20, "uint8")], options.gradient, 1)
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    {"join": measure_join, "deaths": measure_deaths}[options.mode](options)
+    measure_join(options)
 
 
 if __name__ == "__main__":
