@@ -41,15 +41,15 @@ def events(text):
 class Cluster:
     """Ends with SIGKILL for all that is left."""
 
-    def __init__(self, programs, directory, hosts, master_options=(), daemon_options=()):
+    def __init__(self, programs, directory, hosts, master_options=(), daemon_options=(), tls=False):
         self.programs, self.directory, self.hosts = pathlib.Path(programs), pathlib.Path(directory), hosts
         self.master_options, self.daemon_options = master_options, daemon_options
-        self.processes = {}
+        self.processes, self.tls = {}, tls
 
     def __enter__(self):
         host = self.hosts[0]
-        self.start("master", host, self.programs / "ringway-master", "--insecure", "--listen", f"{host.address}:0", "--journal",
-                   self.directory / "journal", *self.master_options)
+        self.start("master", host, self.programs / "ringway-master", *self.secured("main", "master"), "--listen",
+                   f"{host.address}:0", "--journal", self.directory / "journal", *self.master_options)
         self.await_event("master", "listening")
         self.master = re.search(r"address=(\S+)", self.log("master"))[1]
         for index in range(len(self.hosts)):
@@ -67,10 +67,23 @@ class Cluster:
         with open(self.directory / f"{label}.log", "ab") as log:
             self.processes[label] = subprocess.Popen([*host.prefix, *map(str, command)], stdout=log, stderr=log)
 
+    def secured(self, name, role):
+        """The options that give a program its certificate, or say that it needs none."""
+        if not self.tls:
+            return ["--insecure"]
+        folder = self.directory / "tls"
+        certs = [self.programs / "ringwayctl", "certs"]
+        if not folder.exists():
+            subprocess.run([*certs, "init", folder], check=True, stdout=subprocess.DEVNULL)
+        if not (folder / f"{name}.pem").exists():
+            subprocess.run([*certs, "issue", name, "--role", role, "--dir", folder], check=True, stdout=subprocess.DEVNULL)
+        return ["--tls-ca", folder / "ca.pem", "--tls-cert", folder / f"{name}.pem", "--tls-key", folder / f"{name}.key"]
+
     def start_daemon(self, index):
         host = self.hosts[index]
-        self.start(f"daemon{index}", host, self.programs / "ringwayd", "--insecure", "--master", self.master, "--listen",
-                   f"{host.address}:{host.port}", "--socket", self.socket(index), "--name", f"daemon{index}", *self.daemon_options)
+        self.start(f"daemon{index}", host, self.programs / "ringwayd", *self.secured(f"daemon{index}", "daemon"), "--master",
+                   self.master, "--listen", f"{host.address}:{host.port}", "--socket", self.socket(index), "--name",
+                   f"daemon{index}", *self.daemon_options)
 
     def socket(self, index):
         return str(self.directory / f"daemon{index}.sock")

@@ -57,6 +57,7 @@ def parse(arguments):
     parser.add_argument("--grace", type=float, default=0.1, help="seconds beyond a quorum (0.1)")
     parser.add_argument("--kernel", choices=["tuned", "default", "debian"], default="default", help="as tests/wan/run has it (default)")
     parser.add_argument("--daemon-option", action="append", default=[], metavar="TEXT", help="one more for every ringwayd; repeatable")
+    parser.add_argument("--tls", action="store_true", help="certificates for all programs")
     parser.add_argument("--bin", type=pathlib.Path, default=networks.ROOT / "build/test-release/bin", help="the programs")
     parser.add_argument("--host", type=int, help=argparse.SUPPRESS)  # of a trainer, as the next two
     parser.add_argument("--work", type=pathlib.Path, help=argparse.SUPPRESS)
@@ -79,10 +80,15 @@ def train(options):
     state = numpy.zeros(size, "uint8") if options.returns else numpy.random.default_rng(1).integers(0, 256, size, "uint8")
     slow = options.work / f"slow.{options.host}"
     quorum = {"quorum": options.quorum, "grace": options.grace} if options.quorum else {}
+    behind = 0  # steps that the others have done without this rank, which it makes up for without computing
 
     def reduce(session, gradient):
-        time.sleep(options.slow if slow.exists() else options.compute)
-        return session.all_reduce(gradient, "avg", **quorum)
+        nonlocal behind
+        if behind == 0:
+            time.sleep(options.slow if slow.exists() else options.compute)
+        result = session.all_reduce(gradient, "avg", **quorum)
+        behind = result.behind
+        return result
 
     options.socket = str(options.work / f"daemon{options.host}.sock")
     state_bench.train(options, [state], options.gradient, 1 if options.returns else options.world, reduce)
@@ -248,11 +254,12 @@ def report(options, deaths, steps, logs, times):
     without, under = counts_of(steps, times)
     worlds = [step["world"] for step in steps[0] if "world" in step and times[1][0] <= step["at"] < times[1][1]]
     longest = max((b["at"] - a["at"] for a, b in zip(steps[0], steps[0][1:]) if times[1][0] <= b["at"] < times[1][1]), default=0)
-    print(f"{options.scenario or 'loopback'}, world {options.world}, {options.fault}, state {options.state_mib} MiB"
-          f"{', which changes' if options.changes else ''}, steps of {options.gradient * 4 / 1e6:.0f} MB"
-          f"{f', quorum {options.quorum}' if options.quorum else ''}: {without} steps in {options.seconds:.0f} s, {under} under"
+    traits = [options.scenario or "loopback", f"world {options.world}", options.fault, f"state {options.state_mib} MiB",
+              "which changes" * options.changes, f"steps of {options.gradient * 4 / 1e6:.0f} MB",
+              f"quorum {options.quorum}" * bool(options.quorum), "TLS" * options.tls]
+    print(f"{', '.join(filter(None, traits))}: {without} steps in {options.seconds:.0f} s, {under} under"
           f" {len(deaths) or 'the'} {'deaths' if deaths else 'fault'}: goodput {under / max(without, 1):.2f}"
-          f" (worlds of {min(worlds, default=0)} to {max(worlds, default=0)}; rank 0's longest step {longest:.2f} s)")
+          f" (worlds of {min(worlds, default=0)} to {max(worlds, default=0)}; rank 0's longest step {longest:.2f} s)", flush=True)
     for line in table(deaths, logs, steps) if deaths else ():
         print(line)
 
@@ -282,7 +289,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="goodput_") as name:
         folder = pathlib.Path(name)
         with hosts_of(options, folder) as hosts, \
-                cluster.Cluster(options.bin, folder, hosts, daemon_options=options.daemon_option) as ring:
+                cluster.Cluster(options.bin, folder, hosts, daemon_options=options.daemon_option, tls=options.tls) as ring:
             report(options, *Training(options, ring, folder).run())
 
 
