@@ -49,7 +49,7 @@
 namespace ringway::abi {
 
 inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
-inline constexpr std::uint32_t kVersion = 15;
+inline constexpr std::uint32_t kVersion = 16;
 
 inline constexpr std::uint32_t kSlotCount = 256;        // operations in flight a session
 inline constexpr std::uint32_t kWorldSizeMax = 64;      // contributors a result can name
@@ -192,7 +192,8 @@ struct OpSpec {
   std::uint8_t algorithm;  // 0: the plan's choice; else an Algorithm + 1 (CodeOf), the same on all ranks
   EncodingCode codec;
   std::uint8_t quorum;  // the code of a Quorum
-  std::uint8_t reserved[8];
+  Late late;            // kNext needs a quorum and a feedback, which then keeps the input
+  std::uint8_t reserved[7];
 };
 
 // An algorithm that does not exist gets the code of one that does not.

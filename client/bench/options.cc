@@ -181,7 +181,9 @@ std::string Join(const Raw& raw, Options* options) {
   if (options->collective == OpKind::kBroadcast) options->in_place = true;
   const char* reason = nullptr;
   if (!IsSupported(reduction.dtype, reduction.op, reduction.codec, &reason)) return reason;
-  if (reduction.feedback && !CanFeedBack(options->collective, reduction.op, reduction.codec, &reason)) return reason;
+  if (reduction.feedback &&
+      !CanFeedBack(options->collective, reduction.dtype, reduction.op, reduction.codec, Late::kDropped, &reason))
+    return reason;
   if (options->collective == OpKind::kSend && reduction.codec.codec != Codec::kNone) return kMessagesHaveNoCodec;
   if (options->collective == OpKind::kSend && options->world == 1) return "send is between ranks: --world 2 or more";
   if (options->tensors > 1 && options->collective != OpKind::kAllReduce) return "--tensors is for all_reduce";

@@ -96,6 +96,7 @@ std::optional<OpOptions> OpOptionsOf(const ringwayOpOptions_t* given) {
     out.quorum = ringway::Quorum::Percent(std::min<std::uint32_t>(options->quorumPercent, 101));
   out.grace = ringway::Milliseconds(options->graceMs);
   out.weight = options->weight;
+  out.late = static_cast<Late>(std::min<std::uint32_t>(options->keepLate, kLateCount));
   out.submit_timeout = Timeout(options->submitTimeoutMs);
   out.as_peer = options->asPeer;
   if (options->algorithm != ringwayAlgorithmOfPlan) out.algorithm = Convert<Algorithm>(options->algorithm);

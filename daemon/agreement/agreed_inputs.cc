@@ -38,8 +38,8 @@ bool AgreedInputs::MayStart(Operation& op) {
   if (op.inputs.epoch == ctx_.view().epoch || (RINGWAY_MUTANT(kKeepInputs) && op.inputs.set != nullptr)) return true;
   if (!op.submitted) return false;
   // It was submitted while it ran without an input, and is retried: now its own may be in.
-  if (op.feedback == nullptr && op.submission.buffers != op.trainers)
-    op.attempt.buffers = op.submission.buffers = op.trainers;
+  const auto own = op.feedback != nullptr ? op.feedback : op.trainers;
+  if (op.submission.buffers != own) op.attempt.buffers = op.submission.buffers = own;
   Offer(op);
   return false;
 }
@@ -60,7 +60,7 @@ void AgreedInputs::Send(Operation& op) {
   links_.Send(first(), OfferMessage(ctx_.view().epoch, op.name, offer));
 }
 
-Status AgreedInputs::CatchUp(Operation& op, Submission submission) {
+Status AgreedInputs::CatchUp(Operation& op, Submission submission, std::shared_ptr<buffers::FeedbackBuffers> feedback) {
   Descriptor ours = submission.descriptor;
   const Descriptor& theirs = op.submission.descriptor;
   if (submission.spec.algorithm == 0) ours.schedule = theirs.schedule;
@@ -68,7 +68,9 @@ Status AgreedInputs::CatchUp(Operation& op, Submission submission) {
     return {Code::kInvalidArgument, "this rank " + DifferenceOf(ours, theirs, op.name) +
                                         ", so nothing was submitted: submit that, or join again"};
   RINGWAY_REACHED(kCatchUp);
-  std::static_pointer_cast<buffers::AbsentBuffers>(op.submission.buffers)->Attach(submission.buffers);
+  op.feedback = std::move(feedback);
+  const auto absent = std::static_pointer_cast<buffers::AbsentBuffers>(op.submission.buffers);
+  absent->Attach(op.feedback != nullptr ? op.feedback : submission.buffers);
   op.trainers = std::exchange(submission.buffers, op.submission.buffers);
   submission.descriptor = theirs;
   op.submission = std::move(submission);

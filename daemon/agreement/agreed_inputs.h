@@ -2,7 +2,7 @@
 //
 //   at a rank       its input is whole --Offer--> first rank --Inputs--> bound to the attempt: it may start
 //                   not submitted here when the inputs are decided --> goes on without an input; its trainer's
-//                   submission gets the outcome (CatchUp)
+//                   submission gets the outcome (CatchUp); its input is dropped, or kept for its next one (feedback.h)
 //   at the first    InputQuorum decides, once in a view
 //
 // A new view ends the attempt, and the inputs are decided anew: operations that are not submitted here, and have no
@@ -42,8 +42,8 @@ class AgreedInputs {
   // Returns whether its inputs are agreed on, or need not be. Else it offers its own, once that is whole.
   bool MayStart(Operation& op);
   // The trainer's submission of an operation that went on without it. Then it settles, if it has its outcome.
-  // kInvalidArgument: it is another operation.
-  Status CatchUp(Operation& op, Submission submission);
+  // `feedback`: of the submission's buffers; null: none. kInvalidArgument: it is another operation.
+  Status CatchUp(Operation& op, Submission submission, std::shared_ptr<buffers::FeedbackBuffers> feedback);
 
   // ---- members. REQUIRES: from one, of the view in force.
   void OnOffer(PeerId from, const control::Offer& offer);

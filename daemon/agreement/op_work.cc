@@ -23,6 +23,10 @@ void OpWork::DoInput(Operation& op) {
 
 // A failure has no result.
 OpWork::Done OpWork::Deliver(Operation& op) {
+  if (op.keeps_input(ctx_.self) && !op.feedback->is_kept()) {
+    Spend(op.feedback->Keep(slice_left_));
+    if (!op.feedback->is_kept()) return Done::kNothing;
+  }
   if (op.outcome.code == Code::kOk) {
     Spend(op.attempt.buffers->Deliver(op.output_bytes(), slice_left_));
     if (op.attempt.buffers->final_upto() < op.output_bytes()) return Done::kNothing;
@@ -40,7 +44,8 @@ void OpWork::Keep(const Operation& op) {
 
 bool OpWork::HasLeft(const Operation& op) const {
   if (!ctx_.views.running()) return false;
-  if (op.stage == Stage::kDelivering) return true;
+  if (op.stage == Stage::kDelivering)
+    return !op.keeps_input(ctx_.self) || op.feedback->is_kept() || op.feedback->can_keep();
   if (!op.is_running()) return false;
   const bool stages = !op.fetching && op.attempt.buffers->can_stage();
   return stages || op.attempt.has_work() || frames_.Holds(op);

@@ -141,6 +141,11 @@ struct Operation {
   bool is_running() const { return stage == Stage::kRunning && attempt.live(); }
   bool has_outcome() const { return stage >= Stage::kComplete; }
   bool is_reported() const { return stage == Stage::kReported; }
+  // Returns whether its result came without the input of this rank, which is kept for its next one.
+  bool keeps_input(PeerId self) const {
+    return feedback != nullptr && submission.spec.late == Late::kNext && outcome.code == Code::kOk &&
+           outcome.Lacks(self);
+  }
   // Returns whether its result stays here for those who lack it when it is reported.
   bool is_retained() const { return !attempt.buffers->trainer_writes_output(); }
   // Returns whether the whole result is here: a reported one in its trainer's memory is the trainer's again.

@@ -39,24 +39,26 @@ Status Operations::Submit(Submission submission) {
                                           " is unfinished since " + std::to_string(OpTable::kBeyondMax) +
                                           " others: wait for it, or cancel it"};
   }
-  if (Operation* late = table_.FindUnsubmitted(submission.channel())) {
-    if (Status caught_up = agreed_.CatchUp(*late, std::move(submission)); !caught_up.ok()) return caught_up;
+  Operation* const late = table_.FindUnsubmitted(submission.channel());
+  const std::uint32_t world_size = ctx_.view().world_size();
+  const auto trainers = submission.buffers;
+  Status room = late != nullptr ? Status::Ok() : RoomFor(submission, ctx_.self, world_size);
+  if (!room.ok()) return room;
+  const std::uint64_t tensor = submission.spec.feedback;
+  const auto begun = residuals_.Begin(tensor, submission.descriptor, trainers, ctx_.options.memory);
+  if (!begun.ok()) return begun.status();
+  const auto& feedback = begun.value();
+  if (late != nullptr) {
+    Status caught_up = agreed_.CatchUp(*late, std::move(submission), feedback);
+    if (!caught_up.ok() && feedback != nullptr) residuals_.End(tensor, *feedback, false);
+    if (!caught_up.ok()) return caught_up;
     if (!late->has_outcome()) SetDeadline(*late);
     Settle(*late);
     return Status::Ok();
   }
-  const std::uint32_t world_size = ctx_.view().world_size();
-  const auto trainers = submission.buffers;
-  if (Status room = RoomFor(submission, ctx_.self, world_size); !room.ok()) return room;
-  std::shared_ptr<buffers::FeedbackBuffers> feedback;
-  if (submission.spec.feedback != 0) {
-    auto begun =
-        residuals_.Begin(submission.spec.feedback, submission.descriptor, submission.buffers, ctx_.options.memory);
-    if (!begun.ok()) return begun.status();
-    submission.buffers = feedback = std::move(begun).value();
-  }
+  if (feedback != nullptr) submission.buffers = feedback;
   Operation& op = table_.Add(std::move(submission));
-  op.feedback = std::move(feedback);
+  op.feedback = feedback;
   op.trainers = trainers;
   op.shape = FirstShape(op.submission, ctx_.self, world_size);
   op.waiting.since = op.waiting.staged_at = ctx_.now;

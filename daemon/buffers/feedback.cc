@@ -1,6 +1,7 @@
 #include "daemon/buffers/feedback.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -46,11 +47,26 @@ std::uint64_t FeedbackBuffers::Stage(std::uint64_t bytes_max) {
   return count * element_bytes;
 }
 
+std::uint64_t FeedbackBuffers::Keep(std::uint64_t bytes_max) {
+  static constexpr std::array<std::byte, 16384> kZeros{};
+  if (!std::exchange(keeps_, true)) Restart();
+  const std::uint64_t begin = staged_;
+  const std::uint64_t bytes = Stage(bytes_max);
+  const std::uint64_t element_bytes = SizeOf(dtype_);
+  for (std::uint64_t at = begin; at < staged_; at += kZeros.size()) {  // 0 is what was sent of it
+    const std::uint64_t count = std::min<std::uint64_t>(kZeros.size(), staged_ - at) / element_bytes;
+    kernels::NoteResidual(dtype_, parts_.loss->floats() + at / element_bytes, parts_.sum->data() + at, kZeros.data(),
+                          count, 1);
+  }
+  return bytes;
+}
+
 // ---------------------------------------------------------------------------------------------- all names
 
 Result<std::shared_ptr<FeedbackBuffers>> ResidualBook::Begin(std::uint64_t name, const Descriptor& descriptor,
                                                              std::shared_ptr<OpBuffers> trainers,
                                                              const std::shared_ptr<MemoryShare>& share) {
+  if (name == 0) return std::shared_ptr<FeedbackBuffers>();
   const std::uint64_t wide_bytes = descriptor.count * sizeof(float);
   const auto known = residuals_.find(name);
   if (known != residuals_.end() && known->second.in_use) {
@@ -87,7 +103,7 @@ void ResidualBook::End(std::uint64_t name, FeedbackBuffers& operation, bool comm
   RINGWAY_CHECK(known != residuals_.end() && known->second.in_use);
   known->second.in_use = false;
   operation.Release();
-  if (committed) known->second.values = operation.loss();
+  if (committed || operation.is_kept()) known->second.values = operation.loss();
 }
 
 }  // namespace ringway::buffers

@@ -3,6 +3,7 @@
 //
 //   input + residual --Stage--> what the operation sums; what its rounding took, and each encoding, is noted
 //   committed: the losses are the next residual          failed or retried: the residual stays what it was
+//   committed without this input --Keep--> all of input + residual is the loss, where late inputs are kept
 //
 //   ResidualBook      the residuals of one membership. They end with it: whoever joins anew begins without.
 //   FeedbackBuffers   the buffers of one operation with feedback. A trainer's input is not written to.
@@ -63,6 +64,12 @@ class FeedbackBuffers final : public OpBuffers {
   const std::shared_ptr<ChargedBytes>& loss() const { return parts_.loss; }
   // Another attempt: stages again from the beginning, to the same sum.
   void Restart() { staged_ = 0; }
+  // The result came without this input, and all of what would have been summed is the loss. Begins anew at the first
+  // call, whatever an attempt has noted. Returns the bytes that it went on, at most `bytes_max` and an element, as far
+  // as the trainer's input is ready.
+  std::uint64_t Keep(std::uint64_t bytes_max);
+  bool is_kept() const { return keeps_ && staged_ >= parts_.sum->size(); }
+  bool can_keep() const { return !keeps_ || stageable() > staged_; }
   // Releases the residual: nothing is staged any more.
   void Release() { parts_.residual = nullptr; }
 
@@ -89,18 +96,21 @@ class FeedbackBuffers final : public OpBuffers {
   const DType dtype_;
   Parts parts_;
   std::uint64_t staged_ = 0;
+  bool keeps_ = false;
 };
 
 class ResidualBook {
  public:
   static constexpr std::size_t kNamesMax = 65536;
 
-  // Begins an operation of `descriptor` under this name, over `trainers`' input. Another number of elements or dtype
+  // Begins an operation of `descriptor` under this name, over `trainers`' input; name 0: without feedback, and returns
+  // null. Another number of elements or dtype
   // than before begins without a residual. Returns kInvalidArgument if an operation with this name is under way.
   Result<std::shared_ptr<FeedbackBuffers>> Begin(std::uint64_t name, const Descriptor& descriptor,
                                                  std::shared_ptr<OpBuffers> trainers,
                                                  const std::shared_ptr<MemoryShare>& share);
-  // It has its outcome, and stages no more. REQUIRES: begun.
+  // It has its outcome, and stages no more. `committed`: with this input; one that is kept counts, too.
+  // REQUIRES: begun.
   void End(std::uint64_t name, FeedbackBuffers& operation, bool committed);
 
   std::size_t size() const { return residuals_.size(); }

@@ -17,7 +17,8 @@ SubmitVerdict ProtocolError(const std::string& what) {
 
 bool EnumsInRange(const abi::OpSpec& spec) {
   return static_cast<std::uint8_t>(spec.kind) < kOpKindCount && static_cast<std::uint8_t>(spec.dtype) < kDTypeCount &&
-         static_cast<std::uint8_t>(spec.op) < kReduceOpCount && IsValid(EncodingOf(spec.codec));
+         static_cast<std::uint8_t>(spec.op) < kReduceOpCount && IsValid(EncodingOf(spec.codec)) &&
+         static_cast<std::uint8_t>(spec.late) < kLateCount;
 }
 
 // Returns what no correct client asks for; empty: nothing. REQUIRES: the enums are in range.
@@ -29,6 +30,8 @@ std::string SpecFault(const abi::OpSpec& spec, PeerId self) {
   if (!HasCounts(spec.kind) && spec.rank != 0) return "an operation without counts by rank has some";
   if (!Quorum{spec.quorum}.is_valid() || !IsWeight(spec.weight)) return "a quorum or a weight is out of range";
   if (spec.quorum == 0 && spec.grace_ms != 0) return "an operation without a quorum has a grace";
+  if (spec.late == Late::kNext && (spec.quorum == 0 || spec.feedback == 0))
+    return "a late input is kept without a quorum, or without a name";
   if (spec.priority > abi::kPriorityMax) return "a priority is out of range";
   if (!IsMessage(spec.kind) && spec.tag != 0) return "an operation without a tag has one";
   if (IsMessage(spec.kind) && (spec.feedback != 0 || spec.op != ReduceOp::kSum || PeerId(spec.root) == self))
@@ -49,7 +52,7 @@ std::string WhyUnsupported(const abi::OpSpec& spec) {
   const char* reason = nullptr;
   if (!IsSupported(spec.dtype, spec.op, codec, &reason)) return reason;
   if (!CanAgreeOnInputs(spec.kind, spec.op, Quorum{spec.quorum}, spec.weight, &reason)) return reason;
-  if (spec.feedback != 0 && !CanFeedBack(spec.kind, spec.op, codec, &reason)) return reason;
+  if (spec.feedback != 0 && !CanFeedBack(spec.kind, spec.dtype, spec.op, codec, spec.late, &reason)) return reason;
   return "";
 }
 
@@ -126,7 +129,7 @@ SubmitVerdict CheckSubmit(const abi::Submit& submit, std::span<const abi::RankCo
   const abi::OpSpec& spec = submit.spec;
   if (submit.slot >= abi::kSlotCount) return ProtocolError("a slot number is out of range");
   if (submit.staged > 1) return ProtocolError("'staged' is neither 0 nor 1");
-  if (!EnumsInRange(spec)) return ProtocolError("a kind, dtype, op or codec is out of range");
+  if (!EnumsInRange(spec)) return ProtocolError("a kind, dtype, op, codec or 'late' is out of range");
   if (const std::string fault = SpecFault(spec, self); !fault.empty()) return ProtocolError(fault);
   if (!HasCounts(spec.kind) && !counts.empty()) return ProtocolError("an operation without counts by rank has some");
   SubmitVerdict verdict;

@@ -55,6 +55,67 @@ class QuorumTest(ClusterTest):
 
         eventually(all_are_in)  # once the rank that decides has heard that it caught up
 
+    def test_late_inputs_are_in_the_next_one_where_they_are_kept(self):
+        ranks = self.join(3)
+        steps, name = 3, {"error_feedback": "gradient", "late": "next"}
+        for codec, tolerance in (("none", 0), ("int8", 1)):
+            for count in (1000, 3_000_000):  # reported at once, and when all hold it
+                options = {"codec": codec, **name, "quorum": 2}
+                sums = numpy.zeros(count)
+                for _ in range(steps):
+                    xs = [filled(10 ** place, count) for place in range(2)]
+                    works = [rank.all_reduce_async(x, **options) for rank, x in zip(ranks, xs)]
+                    for work in works:
+                        self.assertEqual(work.wait(PATIENCE).absent, (ranks[2].peer_id,))
+                    sums += xs[0]
+                for _ in range(steps):
+                    self.assertTrue(ranks[2].all_reduce_async(filled(100, count), **options).wait(PATIENCE).is_late)
+                given = steps
+
+                def all_are_in():
+                    nonlocal sums, given
+                    xs = [filled(10 ** place, count) for place in range(3)]
+                    works = [rank.all_reduce_async(x, **{**options, "grace": PATIENCE}) for rank, x in zip(ranks, xs)]
+                    absent = {work.wait(PATIENCE).absent for work in works}
+                    self.assertEqual({x.tobytes() for x in xs}, {xs[0].tobytes()})
+                    sums += xs[0]
+                    given += 1
+                    return absent == {()}
+
+                eventually(all_are_in)
+                self.assertLessEqual(abs(sums - 111 * given).max(), tolerance, (codec, count))
+
+    def test_late_inputs_are_dropped_unless_they_are_kept(self):
+        ranks = self.join(3)
+        options = {"codec": "int8", "error_feedback": "gradient", "quorum": 2}
+        for late in ("dropped", "next"):
+            xs = [filled(1), filled(1)]
+            for work in [rank.all_reduce_async(x, **options) for rank, x in zip(ranks, xs)]:
+                work.wait(PATIENCE)
+            self.assertTrue(ranks[2].all_reduce(filled(4), late=late, **options).is_late)
+        totals = []
+
+        def all_are_in():
+            xs = [filled(1) for _ in ranks]
+            works = [rank.all_reduce_async(x, grace=PATIENCE, **options) for rank, x in zip(ranks, xs)]
+            is_in = all(work.wait(PATIENCE).absent == () for work in works)
+            totals.append(float(xs[0][0]))
+            return is_in
+
+        eventually(all_are_in)
+        self.assertAlmostEqual(totals[-1], 1 + 1 + (1 + 4), delta=0.2)
+
+    def test_what_a_late_input_cannot_be_is_refused(self):
+        first, _ = self.join(2)
+        with self.refused(ringway.InvalidArgument, "needs a quorum"):
+            first.all_reduce(filled(1), late="next", error_feedback="gradient")
+        with self.refused(ringway.InvalidArgument, "error_feedback with the tensor's name"):
+            first.all_reduce(filled(1), late="next", quorum=2)
+        with self.refused(ringway.InvalidArgument, "one of dropped, next"):
+            first.all_reduce(filled(1), late="later", quorum=2, error_feedback="gradient")
+        with self.refused(ringway.NotSupported, "f32, f16 and bf16"):
+            first.all_reduce(filled(1, dtype="int32"), late="next", quorum=2, error_feedback="gradient")
+
     def test_who_missed_an_operation_is_not_waited_for_again(self):
         ranks = self.join(3)
         xs, works = self.submit(ranks[:2], 1, quorum=2)

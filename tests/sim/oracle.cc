@@ -108,8 +108,8 @@ constexpr std::size_t kWorldMax = 8;  // about what worlds grow to
 double Tolerance(const Descriptor& d, std::size_t world) {
   const CodecInfo& codec = InfoOf(d.codec);
   // The rounding error of a value up to 8, with room for what it grows to. Error feedback may add as much again.
-  const double rounding = 13 * ErrorOf(d.codec) * (CanFeedBack(d.kind, d.op, d.codec) ? 2 : 1);
-  const bool feeds_back = CanFeedBack(d.kind, d.op, d.codec);
+  const double rounding = 13 * ErrorOf(d.codec) * (CanFeedBack(d.kind, d.dtype, d.op, d.codec) ? 2 : 1);
+  const bool feeds_back = CanFeedBack(d.kind, d.dtype, d.op, d.codec);
   const bool rounds = codec.layout.in_blocks || feeds_back;  // and adds what is not whole
   // One that is alone rounds nothing, but may add what was kept in a larger world.
   const std::size_t largest = world > 1 ? world : feeds_back ? kWorldMax : 0;
@@ -198,7 +198,7 @@ double WeightOf(PeerId peer, const OpName& op) { return 1 + static_cast<double>(
 
 // Operations that share a residual have one codec and unit, so that what it adds is within the codec's error.
 std::uint64_t FeedbackOf(const Descriptor& descriptor, std::span<const Descriptor> open) {
-  if (!CanFeedBack(descriptor.kind, descriptor.op, descriptor.codec)) return 0;
+  if (!CanFeedBack(descriptor.kind, descriptor.dtype, descriptor.op, descriptor.codec)) return 0;
   const auto name_of = [](const Descriptor& d) {
     return 1 + (d.count * 2 + (IsAverage(d) ? 1 : 0)) * 256 + static_cast<std::uint8_t>(d.codec.codec);
   };

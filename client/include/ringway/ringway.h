@@ -239,12 +239,14 @@ typedef struct {
   uint32_t quorumPercent;    /* the same as a share, 1 to 100; 0: none */
   uint32_t graceMs;          /* after the quorum is there */
   double weight;             /* of this rank's input in an average (ringway.hpp); 0: all weigh the same */
+  uint32_t keepLate;         /* 1: an input that comes late is added to the next one of errorFeedback; 0: dropped */
+  uint32_t reserved;         /* 0 */
 } ringwayOpOptions_t;
 
 #define RINGWAY_OP_OPTIONS_INITIALIZER                                                              \
   {                                                                                                 \
     sizeof(ringwayOpOptions_t), 0, ringwayCodecNone, ringwayAlgorithmOfPlan, RINGWAY_FOREVER, 0, 0, \
-        ringwayRoundNearest, NULL, NULL, 0, 0, 0, 0, 0                                              \
+        ringwayRoundNearest, NULL, NULL, 0, 0, 0, 0, 0, 0, 0                                        \
   }
 
 /* Version of the loaded library; compare with RINGWAY_VERSION_CODE of the header. */

@@ -149,10 +149,14 @@ struct OpOptions {
   std::uint32_t priority = 0;
   // All-reduces of sum and avg only, the same on all ranks: once so many ranks have submitted theirs, inputs whole, and
   // `grace` is over, the operation goes on without the inputs that are missing, which OpResult::absent names. Each rank
-  // gets the same result; one that submits late gets it at once, and its own input is dropped. It costs a round trip to
-  // the first rank. A rank that misses an operation is not waited for again before it has caught up. A rank more than
-  // 1024 operations behind, or whose daemon has no room for more results, is dropped, and rejoins (kRejoined).
+  // gets the same result; one that submits late gets it at once, and its own input is dropped or kept (`late`). It is
+  // a round trip to the first rank more. A rank that misses an operation is not waited for again before it has caught
+  // up. A rank more than 1024 operations behind, or whose daemon has no room for more results, is dropped, and rejoins
+  // (kRejoined).
   Quorum quorum = {};
+  // kNext: an input of this rank that comes late is added to its next one with the same `error_feedback`, which it
+  // needs. For f32, f16 and bf16. Each rank chooses for itself.
+  Late late = Late::kDropped;
   Milliseconds grace = Milliseconds(0);  // of the ranks' the longest counts; it needs a quorum
   // Weighs this rank's input in an average, 1e-15 to 1e15: the result is sum(weight * input) / sum(weight). All ranks
   // give one, or none does (0: all weigh the same). It costs the same round trip.
@@ -163,11 +167,12 @@ struct OpOptions {
   // If not 0, the call submits only as this peer (Session::peer_id) and else returns kRejoined. Threads that share a
   // channel pass the peer from whose state their input was computed.
   std::uint64_t as_peer = 0;
-  // Names a tensor for error feedback, in sums and averages with a codec. The daemon keeps what encoding takes from
-  // this rank's contribution and adds it to the next contribution under the name. A failed operation changes nothing, a
-  // retry uses the same residual. A new peer (kRejoined), another count or another dtype begins without one. One
-  // operation at a time uses a name. The daemon keeps four bytes an element, and eight more and a copy of the tensor
-  // while the operation runs; without room the call returns kResourceExhausted. Empty: no feedback.
+  // Names a tensor for error feedback, in sums and averages with a codec or with late inputs that are kept. The daemon
+  // keeps what encoding takes from this rank's contribution and adds it to the next contribution under the name. A
+  // failed operation changes nothing, a retry uses the same residual. A new peer (kRejoined), another count or another
+  // dtype begins without one. One operation at a time uses a name. The daemon keeps four bytes an element, and eight
+  // more and a copy of the tensor while the operation runs; without room the call returns kResourceExhausted. Empty: no
+  // feedback.
   std::string error_feedback = {};
   // cudaStream_t; null: the default stream. Input and output may each be in the memory of any GPU that the process's
   // driver knows. The input is read after what this stream holds at the submission. The result is copied to the device

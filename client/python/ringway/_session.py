@@ -44,6 +44,9 @@ which torch and CuPy make wait for their current one."""
 over. The result's `absent` names whose inputs are not in; a late rank gets the result at once. Default None: all."""
     grace: float | None
     """Seconds to wait for more inputs than the quorum. The longest of the ranks' counts. Default 0."""
+    late: str
+    """An input that an operation with a quorum went on without is dropped, or (next) added to this rank's next one of the same \
+`error_feedback`, which it needs. Default dropped."""
     weight: float | None
     """Of this rank's input in an average: sum(weight * x) / sum(weight). On all ranks or on none. Default None: all the same."""
     priority: int

@@ -106,6 +106,7 @@ constexpr Setter<OpOptions> kOpOptions[] = {
     {"quorum", [](auto* o, auto name, auto value) { o->quorum = QuorumFrom(name, value); }},
     {"grace", [](auto* o, auto, auto value) { o->grace = Duration(value); }},
     {"weight", [](auto* o, auto name, auto value) { o->weight = WeightFrom(name, value); }},
+    {"late", [](auto* o, auto name, auto value) { o->late = Named<Late>(name, value, kLateCount); }},
     {"error_feedback", [](auto* o, auto name, auto value) { o->error_feedback = Text(name, value); }},
     {"stream", [](auto* o, auto, auto value) { o->stream = StreamFrom(value); }},
 };

@@ -411,15 +411,28 @@ constexpr bool CanAgreeOnInputs(OpKind kind, ReduceOp op, const Quorum& quorum, 
   return why == nullptr;
 }
 
-// Returns whether what encoding takes from a contribution can be added to a later one. `reason` as above.
-constexpr bool CanFeedBack(OpKind kind, ReduceOp op, const Encoding& encoding, const char** reason = nullptr) {
+// What becomes of an input that an operation with a quorum went on without.
+enum class Late : std::uint8_t { kDropped = 0, kNext = 1 };
+inline constexpr std::uint8_t kLateCount = 2;
+
+constexpr const char* NameOf(Late late) {
+  constexpr const char* kNames[] = {"dropped", "next"};
+  return static_cast<std::uint8_t>(late) < kLateCount ? kNames[static_cast<std::uint8_t>(late)] : "?";
+}
+
+// Returns whether what a result lacks of a contribution can be added to a later one: what encoding takes, or all of an
+// input that comes late. `reason` as above.
+constexpr bool CanFeedBack(OpKind kind, DType dtype, ReduceOp op, const Encoding& encoding, Late late = Late::kDropped,
+                           const char** reason = nullptr) {
   const char* why = nullptr;
   if (kind != OpKind::kAllReduce && kind != OpKind::kReduceScatter && kind != OpKind::kReduceScatterV)
     why = "error_feedback is for all_reduce and reduce_scatter";
   else if (op != ReduceOp::kSum && op != ReduceOp::kAvg)
     why = "error_feedback is for sum and avg";
-  else if (encoding.codec == Codec::kNone)
-    why = "error_feedback needs a codec: none loses nothing";
+  else if (encoding.codec == Codec::kNone && late == Late::kDropped)
+    why = "error_feedback needs a codec, or late inputs that are kept: else nothing is lost";
+  else if (dtype != DType::kF32 && dtype != DType::kF16 && dtype != DType::kBF16)
+    why = "error_feedback is for f32, f16 and bf16";
   if (reason != nullptr) *reason = why;
   return why == nullptr;
 }

@@ -96,6 +96,39 @@ TEST_F(FeedbackBuffersTest, RestartedItStagesTheSameAgainAndOfAnotherTensorItKno
   EXPECT_EQ(book_.size(), 1U);
 }
 
+TEST_F(FeedbackBuffersTest, InputThatIsKeptIsAddedToTheNextWhateverAnAttemptHasNoted) {
+  const auto trainers = BuffersOf(input_, output_, kTensorBytes, std::uint64_t{40});
+  for (int missed = 0; missed < 2; ++missed) {  // they add up
+    auto late = book_.Begin(1, kSum, missed == 0 ? trainers : BuffersOf(input_, output_, kTensorBytes), share_);
+    ASSERT_TRUE(late.ok());
+    while (late.value()->can_stage()) (void)late.value()->Stage(1000);
+    late.value()->loss()->floats()[5] = 0.25F;  // of an attempt that had this input
+    while (late.value()->can_keep()) (void)late.value()->Keep(12);
+    EXPECT_EQ(late.value()->is_kept(), missed == 1) << "only ten elements are ready";
+    EXPECT_EQ(late.value()->Grow(kTensorBytes), missed == 0);
+    while (late.value()->can_keep()) (void)late.value()->Keep(20'000);
+    EXPECT_TRUE(late.value()->is_kept());
+    book_.End(1, *late.value(), /*committed=*/false);
+  }
+  auto next = book_.Begin(1, kSum, BuffersOf(input_, output_, kTensorBytes), share_);
+  ASSERT_TRUE(next.ok());
+  while (next.value()->can_stage()) (void)next.value()->Stage(1000);
+  std::vector<float> sum(kCount);
+  std::memcpy(sum.data(), next.value()->input(), kTensorBytes);
+  for (std::size_t i = 0; i < kCount; ++i) EXPECT_EQ(sum[i], static_cast<float>(3 * i));
+}
+
+TEST_F(FeedbackBuffersTest, InputThatIsNotKeptWholeIsNotInTheNext) {
+  auto late = book_.Begin(1, kSum, BuffersOf(input_, output_, kTensorBytes, std::uint64_t{40}), share_);
+  ASSERT_TRUE(late.ok());
+  while (late.value()->can_keep()) (void)late.value()->Keep(1000);
+  book_.End(1, *late.value(), /*committed=*/false);
+  late = Status(Code::kInternal, "gone");
+  auto next = book_.Begin(1, kSum, BuffersOf(input_, output_, kTensorBytes), share_);
+  while (next.value()->can_stage()) (void)next.value()->Stage(1000);
+  EXPECT_EQ(std::memcmp(next.value()->input(), input_.data(), kTensorBytes), 0);
+}
+
 TEST(ResidualTest, TakesWhatRoundingTookAndNothingThatIsNotFinite) {
   const float inf = std::numeric_limits<float>::infinity();
   for (const kernels::Isa isa : {kernels::Isa::kScalar, kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {

@@ -126,6 +126,22 @@ TEST(SubmitCheckTest, EveryFieldIsJudged) {
   });
 }
 
+TEST(SubmitCheckTest, LateInputsAreKeptByNameAndWithAQuorum) {
+  const auto keeps = [](auto& s) {
+    s.spec.late = Late::kNext;
+    s.spec.quorum = 2;
+    s.spec.feedback = 5;
+    s.spec.dtype = DType::kF32;
+  };
+  CheckAll({
+      {"kept", Verdict::kAccept, keeps},
+      {"kept without a quorum", Verdict::kProtocolError, [&](auto& s) { keeps(s), s.spec.quorum = 0; }},
+      {"kept without a name", Verdict::kProtocolError, [&](auto& s) { keeps(s), s.spec.feedback = 0; }},
+      {"kept in integers", Verdict::kRefuse, [&](auto& s) { keeps(s), s.spec.dtype = DType::kI32; }},
+      {"another fate", Verdict::kProtocolError, [&](auto& s) { keeps(s), s.spec.late = static_cast<Late>(2); }},
+  });
+}
+
 TEST(SubmitCheckTest, CountsFitTheCollective) {
   CheckAll({
       {"update_view", Verdict::kAccept,
