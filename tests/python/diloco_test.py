@@ -3,7 +3,7 @@ import unittest
 
 import numpy
 import ringway
-from cluster import ClusterTest, together
+from cluster import ClusterTest, eventually, together
 
 try:
     import torch
@@ -178,6 +178,40 @@ class DiLoCoTest(ClusterTest):
         for state in states[1:]:
             for a, b in zip(state["agreed"], states[0]["agreed"]):
                 self.assertTrue(torch.equal(a, b))
+
+    def test_moves_of_a_late_rank_are_in_its_next_outer_step(self):
+        sessions = self.join(WORLD)
+        options = {"quorum": 2, "grace": 3, "skip_nonfinite": False, "late": "next", "lr": 1.0, "momentum": 0.0}
+        ranks = [(start(), session) for session in sessions]
+        ranks = [(parameters, self.outer(parameters, session, (1, 1, 0, None), **options)) for parameters, session in ranks]
+        moved, late = 0.0, 0
+
+        def step(place):
+            parameters, outer = ranks[place]
+            with torch.no_grad():
+                for p in parameters:
+                    p.add_(place + 1.0)
+            outer.step()
+            return outer.result
+
+        def all_are_in():
+            nonlocal moved, late
+            absent = {result.absent for result in together(*[lambda place=place: step(place) for place in range(WORLD)])}
+            moved, late = (moved + 1.5, late + 3) if absent != {()} else (moved + (1 + 2 + 3 + late) / 3, 0)
+            return late == 0
+
+        eventually(all_are_in)
+        for _ in range(3):  # the first one waits for the grace
+            for result in together(lambda: step(0), lambda: step(1)):
+                self.assertEqual(result.absent, (sessions[2].peer_id,))
+            moved, late = moved + 1.5, late + 3
+        for behind in (2, 1, 0):
+            result = step(2)
+            self.assertEqual((result.is_late, result.behind), (True, behind))
+        eventually(all_are_in)
+        for parameters, _ in ranks:
+            for p, begun in zip(parameters, start()):
+                torch.testing.assert_close(p.detach(), begun.detach() + moved, rtol=0, atol=1e-4)
 
     def train(self, sessions, form, steps, poisoned, **options):
         """Each rank's parameters, outer state and contributors by step; `poisoned` has the steps in which a rank's become NaN."""

@@ -102,7 +102,9 @@ class DiLoCo:
     skip_nonfinite: a rank whose parameters are not finite is left out of an outer step, which is the average over the others, and
         takes what is agreed for all its parameters; Python's logging says so there. Reset its inner optimizer, too, where that
         has moments. An average that is not finite is no outer step. False: one such rank makes the outer state NaN on all.
-    options: of each operation. With error_feedback=True what a codec takes is added to the fragment's next one.
+    options: of each operation. With error_feedback=True what a codec takes is added to the fragment's next one. With a quorum
+        (which needs skip_nonfinite=False) an outer step goes on without ranks that are late: they take it when they come to it;
+        late="next" adds what they have moved by to their next one.
 
     All ranks make it with the same arguments and the same parameters, and call `step` as often. The outer state is the same to
     the last bit on all; the first outer step of a rank compares it, and raises Mismatch on all. Threads: one. Tensors are in host
@@ -133,7 +135,7 @@ class DiLoCo:
         self._every, self._delay = every, delay
         self._keep = (0.5 if delay > 0 else 0.0) if keep is None else keep
         self._lr, self._momentum = lr, momentum
-        self._error_feedback = error_feedback
+        self._keeps_losses = error_feedback or options.get("late") == "next"
         self._fragments = [_Fragment(part) for part in _cut(those, fragments)]
         self._steps = 0
         self._skip_nonfinite = skip_nonfinite
@@ -162,7 +164,7 @@ class DiLoCo:
         for number, fragment in enumerate(self._fragments):
             if (self._steps - number * self._every // len(self._fragments)) % self._every != 0:
                 continue
-            feedback = f"diloco.{number}" if self._error_feedback else ""
+            feedback = f"diloco.{number}" if self._keeps_losses else ""
             try:
                 gradient = _OuterGradient(
                     self._session, number, fragment.moved(), self._skip_nonfinite, feedback, self._options
