@@ -7,6 +7,7 @@
 
 #include "daemon/buffers/staged_buffers.h"
 #include "proto/collective/error_bound.h"
+#include "proto/collective/host_schedule.h"
 #include "proto/collective/shares.h"
 #include "proto/hash.h"
 #include "proto/memory_budget.h"
@@ -38,15 +39,20 @@ Algorithm Launcher::AlgorithmOf(const Operation& op) const {
   return fits ? wanted : collective::AlgorithmFor(descriptor.kind, Algorithm::kRing);
 }
 
-bool Launcher::IsInProcess(const Submission& submission) const {
-  const Descriptor& descriptor = submission.descriptor;
+std::vector<Rank> Launcher::RanksByMemory(const Descriptor& descriptor) const {
   const collective::HostBoard* const board = ctx_.options.board.get();
-  return descriptor.kind == OpKind::kAllReduce && descriptor.codec == Codec::kNone && !descriptor.agrees_on_inputs() &&
-         board != nullptr && ctx_.view().world_size() > 1 && board->HasAll(ctx_.view().members);
+  const bool may = descriptor.kind == OpKind::kAllReduce && descriptor.codec == Codec::kNone &&
+                   !descriptor.agrees_on_inputs() && board != nullptr;
+  if (!may) return {};
+  std::vector<Rank> ranks = board->RanksHere(ctx_.view().members);
+  const bool is_site = descriptor.schedule == Algorithm::kHierarchical && collective::IsSite(ctx_.view().routes, ranks);
+  if (ranks.size() == 1 || (ranks.size() < ctx_.view().world_size() && !is_site)) ranks.clear();
+  return ranks;
 }
 
 std::shared_ptr<const collective::Schedule> Launcher::ScheduleOf(const Submission& submission) {
-  if (IsInProcess(submission)) {
+  const std::vector<Rank> ranks = RanksByMemory(submission.descriptor);
+  if (!ranks.empty() && ranks.size() == ctx_.view().world_size()) {
     collective::Schedule no_transfers;
     no_transfers.in_process = true;
     return collective::Share(std::move(no_transfers));
@@ -58,6 +64,7 @@ std::shared_ptr<const collective::Schedule> Launcher::ScheduleOf(const Submissio
     const Rank self = *ctx_.view().RankOf(ctx_.self);
     schedule = collective::Share(collective::MakeSchedule(kind, algorithm, ctx_.view().routes, self, Rank(root)));
   }
+  if (!ranks.empty()) return collective::Share(collective::WithoutHost(*schedule, ranks));
   if (kind != OpKind::kAllToAllV) return schedule;
   return collective::Share(collective::WithoutEmpty(*schedule, *submission.layout));
 }
@@ -87,7 +94,7 @@ void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule>
   const bool notes_loss = op.feedback != nullptr && !op.fetching && is_in;
   if (notes_loss) op.feedback->Restart();
   op.attempt.goes_at_once = GoesAtOnce(op);
-  collective::HostBoard* const board = schedule->in_process ? ctx_.options.board.get() : nullptr;
+  const bool by_memory = schedule->in_process || schedule->sums_host;
   op.attempt.Begin(
       transfer_.attempts, &transfer_.queue.index(),
       {.epoch = ctx_.view().epoch,
@@ -107,8 +114,9 @@ void Launcher::Launch(Operation& op, std::shared_ptr<const collective::Schedule>
                .loss = notes_loss ? op.feedback->loss()->floats() : nullptr,
                .memory = ctx_.options.memory.get(),
            },
-       .board = board,
+       .board = by_memory ? ctx_.options.board.get() : nullptr,
        .round = {.group = ctx_.group, .epoch = ctx_.view().epoch, .op = op.name},
+       .ranks = by_memory ? RanksByMemory(op.submission.descriptor) : std::vector<Rank>(),
        .self = ctx_.self});
 }
 

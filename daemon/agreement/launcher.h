@@ -33,8 +33,9 @@ class Launcher {
   Algorithm AlgorithmOf(const Operation& op) const;
   // Made once a view: of many ranks it takes longer than a small operation. An all_to_all_v has its own.
   std::shared_ptr<const collective::Schedule> ScheduleOf(const Submission& submission);
-  // Returns whether its ranks are all peers of this daemon, and so send each other nothing: the same on every rank.
-  bool IsInProcess(const Submission& submission) const;
+  // Returns the ranks of this daemon, this one among them, that send each other nothing of the operation
+  // (collective::HostRound); empty: none. The same on each of them.
+  std::vector<Rank> RanksByMemory(const Descriptor& descriptor) const;
   // Returns the bound on its result's error; 0 where nothing is lost. Made once a view.
   double ErrorBoundOf(const Descriptor& descriptor);
   void OnView() {

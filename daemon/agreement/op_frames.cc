@@ -34,7 +34,8 @@ Result<Judged> OpFrames::OnHeader(const LinkId& lane, const SegmentHeader& heade
   transfer_.queue.MarkReady(op->attempt, lane.other);
   if (!CheckDescriptor(*op, header.descriptor, lane.other)) return Judged{.inbound = {}, .differs = true};
   if (!op->attempt.live() || op->has_outcome() || fetched != op->fetching) return Judged{};
-  if (op->attempt.round() != nullptr) return Judged{};  // its sender misses a member that has gone: the view ends
+  const collective::HostRound* const round = op->attempt.round();
+  if (round != nullptr && round->Includes(*rank)) return Judged{};  // it misses a member that has gone: the view ends
   Result<Inbound> inbound = transfer_.in.Claim(lane, header, op->attempt, *rank);
   if (!inbound.ok()) return inbound.status();
   if (inbound.value().kind != Inbound::Kind::kDiscard) ctx_.Moved();
@@ -76,7 +77,7 @@ bool OpFrames::CheckRound(Operation& op) {
   if (round == nullptr) return false;
   const collective::HostRound::Seat* const other = round->DiffersFrom(op.attempt.rank());
   if (other != nullptr) (void)CheckDescriptor(op, other->executor->descriptor(), other->peer);
-  return true;
+  return round->has_all();
 }
 
 OpFrames::Taken OpFrames::Take(transfer::FramesIn::Frame& frame, std::span<const std::byte> payload) {

@@ -72,8 +72,8 @@ class Operations {
 
   // ---- work
   bool HasWork() const { return work_.size() > 0; }
-  // All ranks have the result (collective::HostBoard).
-  void OnRoundOver(const OpName& name) { work_.Add(name); }
+  // Other ranks of this daemon have brought inputs, or the result (collective::HostBoard).
+  void OnRoundAdvanced(const OpName& name) { work_.Add(name); }
   // Does a slice of copies and sums.
   [[nodiscard]] bool Work();
   // Reports and forgets what is due.

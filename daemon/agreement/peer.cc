@@ -96,8 +96,8 @@ class Peer::Impl final : private collective::BoardMember,
 
  private:
   // ---- collective::BoardMember
-  void OnRoundOver(const OpName& op) override {
-    operations.OnRoundOver(op);
+  void OnRoundAdvanced(const OpName& op) override {
+    operations.OnRoundAdvanced(op);
     ctx.options.wake();
   }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "daemon/collective/host_board.h"
 #include "daemon/kernels/codec.h"
 #include "daemon/kernels/reduce.h"
 #include "proto/check.h"
@@ -83,6 +84,9 @@ void Executor::PlanChunks() {
     chunks_[schedule_.sums[i].chunk].sum = i;
     open_segments_ += grid_.Segments(schedule_.sums[i].chunk);
   }
+  for (const ChunkPlan& chunk : chunks_) {  // which other ranks of this process finish, or receive
+    if (chunk.sum == kNone && (schedule_.in_process || schedule_.sums_host)) open_segments_ += chunk.last_segment + 1;
+  }
   for (std::uint32_t i = 0; i < schedule_.departures.size(); ++i) {
     ChunkPlan& chunk = chunks_[schedule_.departures[i].chunk];
     if (schedule_.departures[i].source == Source::kPartial) chunk.partials.push_back(i);
@@ -148,7 +152,8 @@ Result<Executor::Claim> Executor::Take(const SegmentHeader& header, Rank from) {
   }
   position = Position::kClaimed;
   if (!arrival.reduce) StateOf(arrival.chunk, claim.segment).final_came = true;
-  if (!arrival.reduce && options_.descriptor.codec == Codec::kNone && header.payload_bytes > 0) {
+  // What this copies to others must not lie where its trainer writes.
+  if (!arrival.reduce && options_.descriptor.codec == Codec::kNone && header.payload_bytes > 0 && host_ == nullptr) {
     claim.direct = OutputAt(grid_.Segment(arrival.chunk, claim.segment));
   }
   return claim;
@@ -162,13 +167,6 @@ bool Executor::IsItsTurn(std::uint32_t arrival, std::uint32_t segment) {
   if (state.next < sum.order.size() && sum.order[state.next] == Sum::kOwn)
     (void)Advance({chunks_[chunk].sum, segment}, {});
   return state.next < sum.order.size() && sum.order[state.next] == arrival;
-}
-
-void Executor::Release(const Claim& claim) {
-  Position& position = positions_[claim.arrival][claim.segment];
-  RINGWAY_CHECK(position == Position::kClaimed);
-  position = Position::kEmpty;
-  if (claim.has_room) GiveRoom(WireBytes(schedule_.arrivals[claim.arrival].chunk, claim.segment));
 }
 
 void Executor::Accept(const Claim& claim, const SegmentHeader& header, std::span<const std::byte> payload) {
@@ -196,6 +194,9 @@ void Executor::Accept(const Claim& claim, const SegmentHeader& header, std::span
   NoteFinished(range);
   --open_segments_;
   QueueAll(chunk.finals, claim.segment);
+  if (host_ != nullptr) {
+    host_->Copy(options_.self, {arrival.chunk, claim.segment, payload, header.payload_hash, header.stamp});
+  }
 }
 
 bool Executor::Advance(const SumSegment& at, const Payload& fresh) {
@@ -259,11 +260,17 @@ bool Executor::AddOwn(const SumSegment& at, SegmentState& state, const Range& ra
   if (state.awaits_input) return false;
   const Sum& sum = schedule_.sums[at.sum];
   const Range own_range = cuts_.OwnRange(sum.chunk, at.segment);
-  if (InputBytesNeeded(own_range) > input_ready_) {
+  if (!HasOwn(InputBytesNeeded(own_range))) {
     AwaitInput(at);
     return false;
   }
   const std::uint32_t place = state.next++;
+  if (host_ != nullptr) {
+    state.stamp = Min(state.stamp, host_->stamp());
+    stamp_ = Min(stamp_, state.stamp);
+    host_->SumInputs(range, OutputAt(range));
+    return true;
+  }
   if (range.count == 0) return true;
   const std::byte* own = InputAt(own_range);
   std::vector<std::byte> as_sent;
@@ -289,6 +296,10 @@ void Executor::FinishSum(const SumSegment& at) {
   if (sum.finishes) Finish(at, grid_.Segment(sum.chunk, at.segment));
   --open_segments_;
   QueueAll(sum.finishes ? chunk.finals : chunk.partials, at.segment);
+  if (!sum.finishes || host_ == nullptr) return;
+  SegmentState& state = StateOf(sum.chunk, at.segment);
+  const std::span<const std::byte> value = BytesAt(grid_.Segment(sum.chunk, at.segment));
+  state.final_hash = host_->CopyHashed(options_.self, {sum.chunk, at.segment, value, 0, state.stamp});
 }
 
 void Executor::Finish(const SumSegment& at, const Range& range) {
@@ -329,7 +340,9 @@ void Executor::Queue(std::uint32_t departure, std::uint32_t segment) {
 }
 
 void Executor::InputReady(std::uint64_t bytes) {
+  const std::uint64_t before = input_ready_;
   input_ready_ = std::clamp(bytes, input_ready_, input_bytes_);
+  if (host_ != nullptr && input_ready_ > before) host_->NotifyOthers(options_.self);
   while (staged_departures_ < unstaged_departures_.size() &&
          unstaged_departures_[staged_departures_].input_bytes <= input_ready_) {
     const Ready ready = unstaged_departures_[staged_departures_++].ready;
@@ -339,7 +352,12 @@ void Executor::InputReady(std::uint64_t bytes) {
 
 bool Executor::has_work() const {
   if (alone()) return copied_ < input_ready_;
-  return !unstaged_sums_.empty() && unstaged_sums_.front().input_bytes <= input_ready_;
+  return !unstaged_sums_.empty() && HasOwn(unstaged_sums_.front().input_bytes);
+}
+
+bool Executor::HasOwn(std::uint64_t bytes) const {
+  if (schedule_.sums_host) return host_ != nullptr && host_->HasInputs(bytes);
+  return bytes <= input_ready_;
 }
 
 std::uint64_t Executor::Work(std::uint64_t bytes_max) {
@@ -398,11 +416,6 @@ bool Executor::WasReady(const Ready& ready) const {
   return state.next == schedule_.sums[chunks_[departure.chunk].sum].order.size();
 }
 
-bool Executor::IsConsumed(const Ready& ready) const {
-  const Departure& departure = schedule_.departures[ready.departure];
-  return departure.source == Source::kPartial && StateOf(departure.chunk, ready.segment).final_came;
-}
-
 void Executor::Requeue(const Ready& ready) {
   if (IsConsumed(ready)) return;
   const Rank to = schedule_.departures[ready.departure].to;
@@ -422,24 +435,10 @@ std::uint32_t Executor::WireBytesOf(const Ready& ready) const {
   return WireBytes(schedule_.departures[ready.departure].chunk, ready.segment);
 }
 
-Executor::SegmentState* Executor::StateOf(const Ready& ready) {
-  return cuts_.has_sends() ? nullptr : &StateOf(schedule_.departures[ready.departure].chunk, ready.segment);
-}
-
-std::span<const std::byte> Executor::SourceOf(const Ready& ready) const {
-  const Range range = RangeOf(ready);
-  return {SendsInput(ready) ? InputAt(range) : OutputAt(range), range.count * grid_.element_bytes()};
-}
-
 std::uint64_t Executor::HashNow(const Ready& ready) const {
   const kernels::Dither dither = DitherOf(RangeOf(ready), false);
   return WireHash(options_.descriptor, SourceOf(ready).data(), RangeOf(ready).count,
                   IsFinished(ready) ? nullptr : &dither);
-}
-
-std::span<const std::byte> Executor::TargetOf(const Claim& claim) const {
-  const Range range = grid_.Segment(schedule_.arrivals[claim.arrival].chunk, claim.segment);
-  return {OutputAt(range), range.count * grid_.element_bytes()};
 }
 
 ResultSeal Executor::Seal() const {

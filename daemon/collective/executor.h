@@ -21,6 +21,7 @@
 // Long work is done in slices: what InputReady makes possible is left to Work.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -39,6 +40,7 @@
 #include "daemon/collective/result_seal.h"
 #include "daemon/kernels/codec.h"
 #include "daemon/kernels/copy.h"
+#include "proto/check.h"
 #include "proto/collective/grid.h"
 #include "proto/collective/schedule.h"
 #include "proto/collective/shape.h"
@@ -77,6 +79,17 @@ struct ExecutorOptions {
   ReadySink* sink = nullptr;      // outlives the executor; its destructor still calls it
 };
 
+class HostRound;
+
+// A finished segment that the ranks of a process share.
+struct HostSegment {
+  std::uint32_t chunk = 0;
+  std::uint32_t segment = 0;
+  std::span<const std::byte> bytes;  // no trainer writes there
+  std::uint64_t hash = 0;
+  Stamp stamp;
+};
+
 class Executor {
  public:
   // REQUIRES: the shape's input holds what the schedule sends of it. A rank whose input is not in is an all-reduce's,
@@ -99,7 +112,12 @@ class Executor {
   Result<Claim> Take(const SegmentHeader& header, Rank from);
   // The claimed payload, verified by the caller. `payload` is claim.direct's memory or scratch.
   void Accept(const Claim& claim, const SegmentHeader& header, std::span<const std::byte> payload);
-  void Release(const Claim& claim);
+  void Release(const Claim& claim) {
+    Position& position = positions_[claim.arrival][claim.segment];
+    RINGWAY_CHECK(position == Position::kClaimed);
+    position = Position::kEmpty;
+    if (claim.has_room) GiveRoom(WireBytes(schedule_.arrivals[claim.arrival].chunk, claim.segment));
+  }
 
   // The input is valid up to here (bytes). Only grows. Then Work.
   void InputReady(std::uint64_t bytes);
@@ -125,7 +143,10 @@ class Executor {
   // if it was, whoever says otherwise.
   void Requeue(const Ready& ready);
   // Returns whether it was part of a sum of which the finished value has begun to come: its source may be overwritten.
-  bool IsConsumed(const Ready& ready) const;
+  bool IsConsumed(const Ready& ready) const {
+    const Departure& departure = schedule_.departures[ready.departure];
+    return departure.source == Source::kPartial && StateOf(departure.chunk, ready.segment).final_came;
+  }
   // Encoded size of the segment that PopReady(to) would give, if there is one.
   std::optional<std::uint32_t> NextBytes(Rank to) const;
   template <typename F>
@@ -150,7 +171,10 @@ class Executor {
   Encoded Encode(const Ready& ready, std::span<std::byte> scratch) { return Encode(ready, scratch, Encoding()); }
 
   // Returns the elements of a popped segment: those of the input, or else of the output.
-  std::span<const std::byte> SourceOf(const Ready& ready) const;
+  std::span<const std::byte> SourceOf(const Ready& ready) const {
+    const Range range = RangeOf(ready);
+    return {SendsInput(ready) ? InputAt(range) : OutputAt(range), range.count * grid_.element_bytes()};
+  }
   Range RangeOf(const Ready& ready) const {
     return cuts_.SentRange(schedule_.departures[ready.departure], ready.segment);
   }
@@ -161,34 +185,39 @@ class Executor {
   // The hash that a popped segment would be sent with, were it made now.
   std::uint64_t HashNow(const Ready& ready) const;
   // Returns where the finished segment of a claim goes.
-  std::span<const std::byte> TargetOf(const Claim& claim) const;
+  std::span<const std::byte> TargetOf(const Claim& claim) const {
+    return BytesAt(grid_.Segment(schedule_.arrivals[claim.arrival].chunk, claim.segment));
+  }
   // REQUIRES: complete().
   ResultSeal Seal() const;
 
-  // ---- of a schedule that is in_process: a HostRound makes its one chunk (host_board.h)
-  Range RoundSegment(std::uint32_t segment) const { return grid_.Segment(0, segment); }
-  bool HasInput(std::uint32_t segment) const { return InputBytesNeeded(RoundSegment(segment)) <= input_ready_; }
-  const std::byte* RoundInput(const Range& range) const { return InputAt(range); }
+  // ---- of a schedule that is in_process or sums_host: the ranks of this process, by a HostRound (host_board.h)
+  // The round outlives this. Before any input or segment. Only of one that sums_host: it makes its own sums.
+  void SetHost(HostRound* host) { host_ = host; }
+  std::uint64_t input_ready() const { return input_ready_; }
+  std::uint64_t InputUpto(const Range& range) const { return InputBytesNeeded(range); }
+  const std::byte* InputOf(const Range& range) const { return InputAt(range); }
   double input_scale() const { return input_scale_; }
-  // `bytes`: the finished segment; copied.
-  void TakeRoundSegment(std::uint32_t segment, std::span<const std::byte> bytes, std::uint64_t hash) {
-    std::byte* const to = OutputAt(RoundSegment(segment));
+  std::uint32_t world_size() const { return options_.world_size; }
+  Rank self() const { return options_.self; }
+  // A finished segment, to be copied, that no arrival brings.
+  void TakeFinished(const HostSegment& finished) {
+    std::byte* const to = OutputAt(grid_.Segment(finished.chunk, finished.segment));
+    const std::span<const std::byte> bytes = finished.bytes;
     if (input_bytes_ > kCachedBytesMax) {
       kernels::CopyPastCaches(to, bytes.data(), bytes.size());
     } else if (!bytes.empty()) {
       std::memcpy(to, bytes.data(), bytes.size());
     }
-    StateOf(0, segment).final_hash = hash;
-  }
-  void EndRound(const Stamp& stamp) {
-    stamp_ = stamp;
-    awaits_round_ = false;
+    StateOf(finished.chunk, finished.segment).final_hash = finished.hash;
+    stamp_ = {std::min(stamp_.prepared, finished.stamp.prepared),
+              std::min(stamp_.acknowledged, finished.stamp.acknowledged)};
+    --open_segments_;
   }
 
   // Every chunk is finished here and the own input was whole: the output is the result.
   bool complete() const {
-    return open_segments_ == 0 && !awaits_round_ && input_ready_ == input_bytes_ &&
-           (!alone() || copied_ == input_bytes_);
+    return open_segments_ == 0 && input_ready_ == input_bytes_ && (!alone() || copied_ == input_bytes_);
   }
   // Returns whether no element of the result that a lossy codec encoded is an infinity or a NaN. REQUIRES: complete().
   bool finite() const { return finite_; }
@@ -252,8 +281,12 @@ class Executor {
   bool Advance(const SumSegment& at, const Payload& fresh);
   void AddNext(const Sum& sum, SegmentState& state, const Range& range, std::span<const std::byte> payload);
   bool AddOwn(const SumSegment& at, SegmentState& state, const Range& range);
+  // Returns whether what kOwn stands for is staged up to here.
+  bool HasOwn(std::uint64_t bytes) const;
   // Returns null for an all_to_all_v, which sends nothing that it also receives or sums.
-  SegmentState* StateOf(const Ready& ready);
+  SegmentState* StateOf(const Ready& ready) {
+    return cuts_.has_sends() ? nullptr : &StateOf(schedule_.departures[ready.departure].chunk, ready.segment);
+  }
   bool WasReady(const Ready& ready) const;
   void AwaitInput(const SumSegment& at);
   void RequestResend(std::uint32_t arrival, std::uint32_t segment);
@@ -279,7 +312,7 @@ class Executor {
   void NoteFinished(const Range& range);
   // Contributions to an average are scaled when they are added, so they travel as they are and partial sums scaled.
   double ScaleOf(std::uint32_t source) const {
-    if (source == Sum::kOwn) return ScaleOfRank(options_.self);
+    if (source == Sum::kOwn) return schedule_.sums_host ? 1 : ScaleOfRank(options_.self);
     const Arrival& arrival = schedule_.arrivals[source];
     return arrival.partial ? 1 : ScaleOfRank(arrival.from);
   }
@@ -315,6 +348,9 @@ class Executor {
   std::byte* OutputAt(const Range& range) const {
     return options_.output + (range.begin - options_.shape.output.begin) * grid_.element_bytes();
   }
+  std::span<const std::byte> BytesAt(const Range& range) const {
+    return {OutputAt(range), range.count * grid_.element_bytes()};
+  }
   std::uint32_t WireBytesOf(const Ready& ready) const;
   Descriptor DescriptorTo(Rank to) const {
     if (options_.layout == nullptr) return options_.descriptor;
@@ -345,13 +381,13 @@ class Executor {
   std::vector<Wanted> resends_;
   std::uint64_t copied_ = 0;  // alone
   std::uint64_t open_segments_ = 0;
-  bool awaits_round_ = schedule_.in_process;
   std::uint64_t input_bytes_ = 0;
   std::uint64_t input_ready_ = 0;
   const double input_scale_;  // of averages, before the weight; else 1
   bool finite_ = true;
   Stamp stamp_;
   QuantizationResidual losses_;
+  HostRound* host_ = nullptr;
 };
 
 }  // namespace ringway::collective

@@ -1,19 +1,25 @@
-// Operations whose ranks are all peers of this daemon: nothing is sent, for each can read the others' memory.
+// Operations of several ranks of this daemon, which read each other's memory: nothing travels between them.
 //
-//   HostRound, one an operation and view:
+//   HostRound, one an operation and view: the ranks of this daemon that take part
 //
-//   Join (a rank's attempt has begun) --all ranks--> whole --Work, slice by slice--> over: each rank has the result
+//   Join (a rank's attempt has begun) --all of them--> whole --> each rank has the result
 //     |                                                |
 //     +---------------- Leave: an attempt has ended ---+--> void: the view is over, and the operation with it
 //
-// A segment is summed in order of rank while it is in cache, in memory of the daemon's, and written to every result:
-// K reads and K writes for K ranks, and the same bytes for all, whatever their trainers write meanwhile. Whichever rank
-// has an event makes the next segments; usually the one that has joined last makes all. Memory of a rank is used during
-// Work only, while its attempt is live.
+//   ranks of the view    who sums, and what
+//   all are here         Work: the round, segment by segment; usually the rank that has joined last makes all
+//   some are elsewhere   each rank's executor (Schedule::sums_host): SumInputs for the chunks that it sends or finishes,
+//                        Copy for those that it has finished, or received
+//
+// Inputs are summed in order of rank, while they are in cache. A finished segment is copied, from memory of the daemon's,
+// to every result: K reads and K writes for K ranks, and the same bytes for all, whatever their trainers write
+// meanwhile. A chunk is copied to all at once, when all their inputs are in it: so all of them complete together, and
+// none leaves before. Memory of a rank is used during a call only, while its attempt is live.
 //
 // Ownership: the daemon's; shared by its peers, which it does not own. Pure; one thread.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -23,18 +29,18 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/collective/executor.h"
+#include "proto/collective/grid.h"
 #include "proto/ids.h"
 #include "proto/segment_header.h"
 
 namespace ringway::collective {
 
-class Executor;
-
 // A peer of this daemon.
 class BoardMember {
  public:
-  // Its operation is over at a call of another member's. Must not call the board.
-  virtual void OnRoundOver(const OpName& op) = 0;
+  // Its operation can go on: a call of another member's has brought inputs, or the result. Must not call the board.
+  virtual void OnRoundAdvanced(const OpName& op) = 0;
 
  protected:
   ~BoardMember() = default;
@@ -50,35 +56,53 @@ class HostRound {
   };
   struct Seat {
     PeerId peer;
-    Executor* executor = nullptr;  // of a schedule that is in_process
+    Executor* executor = nullptr;  // of a schedule that is in_process or sums_host
     BoardMember* member = nullptr;
   };
 
-  HostRound(Name name, std::uint32_t world_size) : name_(std::move(name)), world_size_(world_size) {}
+  // `ranks`: of this daemon, ascending.
+  HostRound(Name name, std::vector<Rank> ranks, std::uint32_t world_size)
+      : name_(std::move(name)), ranks_(std::move(ranks)), world_size_(world_size) {}
   HostRound(const HostRound&) = delete;
   HostRound& operator=(const HostRound&) = delete;
 
+  // Returns whether all ranks of the view are here.
+  bool has_all() const { return ranks_.size() == world_size_; }
+  bool Includes(Rank rank) const { return std::binary_search(ranks_.begin(), ranks_.end(), rank); }
+  // Whose operation is another one than this rank's; null: they agree so far.
+  const Seat* DiffersFrom(Rank self) const;
+
+  // ---- all ranks are here
   // Returns whether Work would make progress.
   bool can_advance() const;
   // Makes segments, about `bytes_max` that are read. Returns how many bytes were.
   std::uint64_t Work(Rank self, std::uint64_t bytes_max);
-  // Whose operation is another one than this rank's; null: they agree so far.
-  const Seat* DiffersFrom(Rank self) const;
+
+  // ---- some are elsewhere
+  // Returns whether all have joined, and have staged their inputs up to here.
+  bool HasInputs(std::uint64_t bytes) const;
+  // REQUIRES: HasInputs.
+  void SumInputs(const Range& range, std::byte* to) const;
+  // The least of all that have joined.
+  Stamp stamp() const;
+  // Copies what `self` has to the others. CopyHashed for bytes that its trainer may write to; returns their hash.
+  void Copy(Rank self, const HostSegment& finished);
+  std::uint64_t CopyHashed(Rank self, HostSegment finished);
+  void NotifyOthers(Rank self) const;
 
  private:
   friend class HostBoard;
 
-  bool is_whole() const { return !is_void_ && seats_.size() == world_size_; }
-  void MakeSegment(std::uint32_t segment);
-  void End(Rank self);
+  bool is_whole() const { return !is_void_ && seats_.size() == ranks_.size(); }
+  void MakeSegment(Rank self, std::uint32_t segment);
 
   const Name name_;
+  const std::vector<Rank> ranks_;
   const std::uint32_t world_size_;
   std::map<Rank, Seat> seats_;
   bool is_void_ = false;
-  bool is_over_ = false;
-  std::uint32_t next_ = 0;  // segment
-  std::vector<std::byte> sum_;
+  std::uint32_t next_ = 0;       // segment of Work
+  std::vector<std::byte> copy_;  // of a finished segment
 };
 
 class HostBoard {
@@ -89,12 +113,12 @@ class HostBoard {
 
   void Enter(PeerId peer, BoardMember* member) { members_[peer] = member; }
   void Exit(PeerId peer) { members_.erase(peer); }
-  // Returns whether they are all peers of this daemon. A peer is from before its first view to its end, so ranks of a
-  // view answer alike, unless one of them has gone: then the view ends.
-  bool HasAll(std::span<const PeerId> peers) const;
+  // Returns the ranks of peers of this daemon, of a view with these members. A peer is from before its first view to
+  // its end, so ranks of a view answer alike, unless one of them has gone: then the view ends.
+  std::vector<Rank> RanksHere(std::span<const PeerId> members) const;
 
-  // REQUIRES: the peer has entered; the rank has no seat there.
-  HostRound* Join(const HostRound::Name& name, std::uint32_t world_size, Rank rank, PeerId peer, Executor* executor);
+  // `ranks`: RanksHere. REQUIRES: the peer has entered; the rank is one of them and has no seat there.
+  HostRound* Join(const HostRound::Name& name, const std::vector<Rank>& ranks, PeerId peer, Executor* executor);
   void Leave(HostRound* round, Rank rank);
 
  private:

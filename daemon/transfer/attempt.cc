@@ -19,7 +19,7 @@ void Attempt::Begin(Attempts& attempts, ReadyIndex* index, Start start) {
   rank_ = options.self;
   executor_ = std::make_unique<collective::Executor>(std::move(start.schedule), options);
   board_ = start.board;
-  if (board_ != nullptr) round_ = board_->Join(start.round, options.world_size, rank_, start.self, executor_.get());
+  if (board_ != nullptr) round_ = board_->Join(start.round, start.ranks, start.self, executor_.get());
 }
 
 void Attempt::End() {

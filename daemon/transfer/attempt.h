@@ -80,9 +80,10 @@ class Attempt final : private collective::ReadySink {
     std::shared_ptr<const collective::Schedule> schedule;
     // Its buffers and how much of the input is there are filled in here; so is its sink.
     collective::ExecutorOptions options;
-    // Where its schedule is in_process: with whom; else null.
+    // Where its schedule is in_process or sums_host: with whom; else null.
     collective::HostBoard* board = nullptr;
     collective::HostRound::Name round = {};
+    std::vector<Rank> ranks = {};  // of this daemon
     PeerId self = {};
   };
   // `index` learns which segments are next; null: nobody does. Ends the one before.
@@ -98,10 +99,10 @@ class Attempt final : private collective::ReadySink {
   Turn turn() { return {.priority = name.priority, .name = name.op, .attempt = this}; }
   // Adds up and copies, about `bytes_max`. Returns how many bytes it went through. REQUIRES: live.
   std::uint64_t Work(std::uint64_t bytes_max) {
-    return round_ != nullptr ? round_->Work(rank_, bytes_max) : executor_->Work(bytes_max);
+    return is_in_process() ? round_->Work(rank_, bytes_max) : executor_->Work(bytes_max);
   }
-  bool has_work() const { return round_ != nullptr ? round_->can_advance() : executor_->has_work(); }
-  // The round that it takes part in; null: it sends and receives. REQUIRES: live.
+  bool has_work() const { return is_in_process() ? round_->can_advance() : executor_->has_work(); }
+  // The round that it takes part in, with other ranks of this daemon; null: none. REQUIRES: live.
   const collective::HostRound* round() const { return round_; }
   Rank rank() const { return rank_; }
   // "operation 0.7", "message 3 of channel 0, tag 7"
@@ -138,6 +139,7 @@ class Attempt final : private collective::ReadySink {
   std::uint64_t wire_bytes = 0;  // of all attempts
 
  private:
+  bool is_in_process() const { return round_ != nullptr && round_->has_all(); }
   void OnNextChanged(Rank to, std::optional<std::uint32_t> bytes) override { index_->Changed(turn(), to, bytes); }
 
   Attempts* attempts_ = nullptr;

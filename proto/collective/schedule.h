@@ -88,6 +88,7 @@ struct Schedule {
   bool rank_parts = false;                   // chunk r is rank r's part of the buffer
   bool everyone_sums = false;  // several ranks finish one chunk: they must add up the same values in the same order
   bool in_process = false;     // all ranks are in one process: no transfers (daemon/collective/host_board.h)
+  bool sums_host = false;      // Sum::kOwn is the sum of this process's ranks (proto/collective/host_schedule.h)
   std::vector<Arrival> arrivals;
   std::vector<Departure> departures;
   std::vector<Sum> sums;  // at most one a chunk

@@ -19,7 +19,7 @@ constexpr std::uint64_t kEverything = ~std::uint64_t{0};
 
 class KeptMember final : public BoardMember {
  public:
-  void OnRoundOver(const OpName& op) override { over.push_back(op); }
+  void OnRoundAdvanced(const OpName& op) override { over.push_back(op); }
   std::vector<OpName> over;
 };
 
@@ -33,6 +33,7 @@ class BoardWorld {
       for (std::size_t i = 0; i < input.size(); ++i) input[i] = static_cast<T>((i + 3 * rank) % 7);
       outputs_.emplace_back(descriptor.count, T{99});
       board_.Enter(PeerOf(rank), &members_.emplace_back());
+      ranks_.emplace_back(rank);
     }
     executors_.resize(world);
     rounds_.resize(world);
@@ -54,7 +55,7 @@ class BoardWorld {
                                                     .input_bytes_ready = staged_ ? 0 : descriptor.count * sizeof(T),
                                                     .stamp = {Epoch(10 + rank), 100 - rank},
                                                     .self = Rank(rank)});
-    rounds_[rank] = board_.Join(kName, world(), Rank(rank), PeerOf(rank), executors_[rank].get());
+    rounds_[rank] = board_.Join(kName, ranks_, PeerOf(rank), executors_[rank].get());
   }
   void JoinAll() {
     for (std::uint32_t rank = 0; rank < world(); ++rank) Join(rank);
@@ -83,6 +84,7 @@ class BoardWorld {
   inline static const HostRound::Name kName{.group = "g", .epoch = Epoch::Of(1, 2), .op = kOp};
 
   HostBoard board_;
+  std::vector<Rank> ranks_;
   std::vector<std::vector<T>> inputs_;
   std::vector<std::vector<T>> outputs_;
   std::vector<std::unique_ptr<Executor>> executors_;
@@ -207,16 +209,16 @@ TEST(HostBoard, RanksThatDifferLearnFromEachOtherAndNothingIsSummed) {
   EXPECT_EQ(all.outputs_[0][0], 99);
 }
 
-TEST(HostBoard, HasAllWhileEachHasEntered) {
+TEST(HostBoard, RanksAreHereFromEnterToExit) {
   HostBoard board;
   KeptMember member;
-  const std::vector<PeerId> peers = {PeerId(1), PeerId(2)};
+  const std::vector<PeerId> members = {PeerId(3), PeerId(1), PeerId(2)};
   board.Enter(PeerId(1), &member);
-  EXPECT_FALSE(board.HasAll(peers));
+  EXPECT_EQ(board.RanksHere(members), std::vector{Rank(1)});
   board.Enter(PeerId(2), &member);
-  EXPECT_TRUE(board.HasAll(peers));
+  EXPECT_EQ(board.RanksHere(members), (std::vector{Rank(1), Rank(2)}));
   board.Exit(PeerId(1));
-  EXPECT_FALSE(board.HasAll(peers));
+  EXPECT_EQ(board.RanksHere(members), std::vector{Rank(2)});
 }
 
 }  // namespace
