@@ -3,16 +3,16 @@
 //   HostRound, one an operation and view: the ranks of this daemon that take part
 //
 //   Join (a rank's attempt has begun) --all of them--> whole --> each rank has the result
-//     |                                                |
-//     +---------------- Leave: an attempt has ended ---+--> void: the view is over, and the operation with it
+//     |                                                  |
+//     +---------------- Leave: an attempt has ended -----+--> void: the view is over, and the operation with it
 //
 //   ranks of the view    who sums, and what
 //   all are here         Work: the round, segment by segment; usually the rank that has joined last makes all
-//   some are elsewhere   each rank's executor (Schedule::sums_host): SumInputs for the chunks that it sends or finishes,
+//   some are elsewhere   each rank's executor (Schedule::sums_host): SumInputs for chunks that it sends or finishes,
 //                        Copy for those that it has finished, or received
 //
-// Inputs are summed in order of rank, while they are in cache. A finished segment is copied, from memory of the daemon's,
-// to every result: K reads and K writes for K ranks, and the same bytes for all, whatever their trainers write
+// Inputs are summed in order of rank, while they are in cache. A finished segment is copied, from memory of the
+// daemon's, to every result: K reads and K writes for K ranks, and the same bytes for all, whatever their trainers write
 // meanwhile. A chunk is copied to all at once, when all their inputs are in it: so all of them complete together, and
 // none leaves before. Memory of a rank is used during a call only, while its attempt is live.
 //

@@ -36,6 +36,7 @@ struct ClusterOptions {
   std::uint32_t lanes_max = 0;                          // for pairs that want more
   std::uint64_t probe_bytes = 0;                        // of each pair that stands
   bool delays_are_known = false;                        // to the planner, from the round trips of links
+  std::uint64_t site_uplink = 0;                        // of each site, in bytes per second; 0: not known
   bool fail_on_peer_loss = false;                       // of AddNode
   std::uint32_t min_world = 1;                          // of AddNode
   Duration op_deadline = {};                            // of every operation; 0: none

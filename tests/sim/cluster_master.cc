@@ -163,6 +163,7 @@ void Cluster::TryConnect(Host host) {
   hello.mutable_hello()->set_version_max(kProtocolVersionMax);
   hello.mutable_hello()->set_name(daemon.name);
   hello.mutable_hello()->set_site(daemon.site);
+  hello.mutable_hello()->set_site_uplink(options_.site_uplink);
   if (daemon.inbound != Inbound::kBlockedAndSaid) hello.mutable_hello()->set_address(AddressOf(host));
   hello.mutable_hello()->set_instance(daemon.instance);
   ToMaster(host, hello);

@@ -21,8 +21,8 @@ bool HasQuorums(std::uint64_t seed) { return seed % 16 == 3 || seed % 32 == 6; }
 bool HasMessages(std::uint64_t seed) { return seed % 16 == 8 || seed % 32 == 19; }
 
 bool TrainersHang(std::uint64_t seed) { return seed % 16 == 10 || seed % 16 == 11; }
-// All trainers share one daemon at first.
-bool SharesAHost(std::uint64_t seed) { return seed % 64 == 35; }
+// How many daemons all trainers share at first; 0: each has its own.
+std::uint32_t SharedHosts(std::uint64_t seed) { return seed % 64 == 35 ? 1 : seed % 64 == 52 ? 2 : 0; }
 
 }  // namespace
 
@@ -47,9 +47,13 @@ ClusterOptions World::DrawCluster(std::uint64_t seed, Dice& dice) {
   if (seed % 5 < 2) options.slice_bytes = seed % 5 == 0 ? 1000 : 20'000;
   if (seed % 7 < 2) options.memory_max = seed % 7 == 0 ? 20'000 : 100'000;
   options.master.eager_bytes_max = dice.Pick<std::uint64_t>({1, 5000, 16384, 1 << 20});
-  const bool wan = dice.OneOf(3);
+  const bool wan = dice.OneOf(3) || SharedHosts(seed) > 1;
   options.network.delay_min = Duration(wan ? 1000 : 50);
   options.network.delay_max = Duration(wan ? 20000 : dice.Between(100, 2000));
+  if (SharedHosts(seed) > 1) {  // plans make a site of each
+    options.delays_are_known = true;
+    options.site_uplink = 1'000'000;
+  }
   if (dice.OneOf(3)) {
     options.network.far = Cluster::kMaster;
     const auto far_ms = static_cast<std::uint32_t>(dice.Between(5, 60));
@@ -114,8 +118,12 @@ World::World(std::uint64_t seed, bool trace, const Recording& recording)
   draws_min_world_ = IsAsynchronous(seed) && seed % 8 >= 6;
   if (draws_min_world_) min_world_max_ = static_cast<std::uint32_t>(dice_.Between(2, world_size_ + 1));
   for (std::uint32_t i = 0; i < world_size_; ++i) {
-    const Host host = cluster_.AddDaemon(dice_.OneOf(2) ? "eu" : "us", InboundOf(seed, i));
-    for (const std::string& group : groups_) cluster_.Join(SharesAHost(seed) ? 0 : host, OrderOf(group, world_size_));
+    const bool is_drawn = dice_.OneOf(2);
+    const bool is_far = SharedHosts(seed) > 1 ? i % 2 == 1 : is_drawn;
+    const Host host = cluster_.AddDaemon(is_far ? "eu" : "us", InboundOf(seed, i));
+    for (const std::string& group : groups_) {
+      cluster_.Join(SharedHosts(seed) > 0 ? i % SharedHosts(seed) : host, OrderOf(group, world_size_));
+    }
   }
   for (const Kind& kind : Kinds()) {
     if (kind.name != "trainer hangs" && dice_.OneOf(3)) kinds_.push_back(kind);  // that has worlds of its own
