@@ -11,8 +11,8 @@
 //   some are elsewhere   each rank's executor (Schedule::sums_host): SumInputs for chunks that it sends or finishes,
 //                        Copy for those that it has finished, or received
 //
-// Inputs are summed in order of rank, while they are in cache. A finished segment is copied, from memory of the
-// daemon's, to every result: K reads and K writes for K ranks, and the same bytes for all, whatever their trainers write
+// Inputs are summed in order of rank, while they are in cache. A finished segment is copied to every result from memory
+// of the daemon's: K reads and K writes for K ranks, and the same bytes for all, whatever their trainers write
 // meanwhile. A chunk is copied to all at once, when all their inputs are in it: so all of them complete together, and
 // none leaves before. Memory of a rank is used during a call only, while its attempt is live.
 //
