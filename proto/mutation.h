@@ -88,6 +88,8 @@
   M(kForgetTerm, "master: a restarted one numbers epochs with its predecessor's term")                         \
   M(kSendBeforeRecord, "master: views are sent before they are journaled")                                     \
   M(kForgetJournal, "master: a restarted one does not read its journal")                                       \
+  M(kIgnoreFence, "masters: one that leads no more still writes")                                              \
+  M(kIgnoreOrder, "masters: an earlier write that arrives late replaces a later one")                          \
   M(kNoAbortFromMaster, "master: collects reports without asking the members to stop")                         \
   M(kNoResync, "master: messages lost with a connection are not resent")                                       \
   M(kKeepGhosts, "master: peers dropped while disconnected are not notified")                                  \

@@ -1,7 +1,6 @@
 #include "master/coordination/coordinator.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "master/coordination/names.h"
 #include "proto/frame_codec.h"
@@ -91,12 +90,12 @@ Epoch Coordinator::NextEpoch() {
 // ---------------------------------------------------------------------------------------------- the record
 
 void Coordinator::Changed(const Group& group) {
-  if (options_.journaled) unrecorded_.insert(group.name());
+  if (options_.journaled) unrecorded_.Add(group.name());
 }
 
-std::vector<record::Group> Coordinator::Unrecorded() const {
+std::vector<record::Group> Coordinator::BeginRecord() {
   std::vector<record::Group> records;
-  for (const std::string& name : unrecorded_) {
+  for (const std::string& name : unrecorded_.Begin()) {
     const auto group = groups_.find(name);
     record::Group& record = records.emplace_back();
     record.set_name(name);
@@ -112,9 +111,7 @@ std::vector<record::Group> Coordinator::Unrecorded() const {
 }
 
 void Coordinator::OnRecorded(TimePoint now) {
-  unrecorded_.clear();
-  std::move(held_.begin(), held_.end(), std::back_inserter(actions_));
-  held_.clear();
+  for (UnrecordedGroups::Held& held : unrecorded_.Finish()) SendTo(held.connection, std::move(held.message));
   const bool failed = std::exchange(record_fails_, false);
   for (const auto& [name, group] : groups_) {
     group->Tick(now);  // changes that had to wait
@@ -272,7 +269,7 @@ Status Coordinator::CheckJoin(const Daemon& daemon, const control::JoinRequest& 
                                           " peers of one daemon and " + std::to_string(kPeersMax) +
                                           " in all: start another daemon or master"};
   }
-  if (held_.size() >= kHeldMax) {
+  if (unrecorded_.held() >= kHeldMax) {
     return {Code::kResourceExhausted, "the master cannot write its journal and takes nobody until it can: see its log"};
   }
   if (next_peer_ > options_.term * kIdsPerTerm) {
@@ -378,7 +375,7 @@ void Coordinator::OnDisconnect(Connection connection, Contact how, TimePoint now
   const DaemonId id = found->second;
   Daemon& daemon = daemons_.at(id);
   connections_.erase(found);
-  std::erase_if(held_, [connection](const Action& action) { return action.connection == connection; });
+  unrecorded_.Forget(connection);
   daemon.connection.reset();
   daemon.gone_since = now;
   now_ = std::max(now_, now);
@@ -435,10 +432,10 @@ void Coordinator::Send(PeerId peer, control::FromMaster message) {
   const bool is_about_journal =
       message.has_pending() && static_cast<Code>(message.pending().code()) == Code::kMasterUnreachable;
   const bool decides = !message.has_abort() && !is_about_journal;
-  const bool hold = unrecorded_.contains(home->second.group) && decides && !RINGWAY_MUTANT(kSendBeforeRecord);
+  const bool hold = unrecorded_.Contains(home->second.group) && decides && !RINGWAY_MUTANT(kSendBeforeRecord);
   RINGWAY_REACHED_IF(hold, kHoldUntilRecorded);
-  std::vector<Action>& queue = hold ? held_ : actions_;
-  queue.push_back({*daemon.connection, std::move(message), false});
+  if (hold) return unrecorded_.Hold({home->second.group, *daemon.connection, std::move(message)});
+  SendTo(*daemon.connection, std::move(message));
 }
 
 void Coordinator::Retire(FormerPeer former) {

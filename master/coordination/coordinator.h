@@ -10,7 +10,10 @@
 // With a journal (`journaled`) a change of a group's views is journaled before its peers hear of it:
 //
 //   views change --> messages to the group's peers are held back, and the group changes no further
-//                --> NeedsRecord(): the shell writes Unrecorded(), then calls OnRecorded() --> they are released
+//                --> NeedsRecord(): the shell writes BeginRecord(), then calls OnRecorded() --> they are released
+//
+// Writing may take its time: a group that has to change meanwhile, as when a newcomer goes away, is in the next record,
+// and its messages stay held back until that is written.
 //
 // A restarted master starts with a higher term and Recover(). Ids never repeat, because each term has its own range.
 //
@@ -28,6 +31,7 @@
 #include "master/coordination/coordinator_options.h"
 #include "master/coordination/group.h"
 #include "master/coordination/timeline.h"
+#include "master/coordination/unrecorded.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
@@ -80,8 +84,9 @@ class Coordinator final : public GroupSink {
   std::vector<FormerPeer> TakeDropped() { return former_.TakeNew(); }
 
   bool NeedsRecord() const { return !unrecorded_.empty(); }
-  // Returns the groups that changed, whole; one without members is deleted.
-  std::vector<record::Group> Unrecorded() const;
+  // Returns the groups that changed, whole; one without members is deleted. One record is written at a time.
+  std::vector<record::Group> BeginRecord();
+  // What BeginRecord returned last is written.
   void OnRecorded(TimePoint now);
   // Writing the journal failed and will be retried; pending peers get the reason.
   void OnRecordFailed();
@@ -117,7 +122,7 @@ class Coordinator final : public GroupSink {
   void Retire(FormerPeer former) override;
   void CountContradiction() override { ++contradictions_; }
   void Changed(const Group& group) override;
-  bool MayChange(const Group& group) const override { return !unrecorded_.contains(group.name()); }
+  bool MayChange(const Group& group) const override { return !unrecorded_.Contains(group.name()); }
   bool FailsToRecord() const override { return record_fails_; }
 
   void OnHello(Connection connection, const control::DaemonHello& hello, TimePoint now);
@@ -159,9 +164,8 @@ class Coordinator final : public GroupSink {
   std::map<PeerId, PeerHome> homes_;
   FormerPeers former_;
   std::vector<Action> actions_;
-  std::set<std::string> unrecorded_;  // groups
-  bool record_fails_ = false;         // the last attempt failed
-  std::vector<Action> held_;          // to peers of unrecorded_, released by OnRecorded
+  UnrecordedGroups unrecorded_;
+  bool record_fails_ = false;  // the last attempt failed
 };
 
 }  // namespace ringway

@@ -226,7 +226,9 @@ bool StatusReport::Step(const Coordinator& coordinator) {
 
 std::string StatusReport::Finish(const Coordinator& coordinator, const ProcessFacts& facts) const {
   const PriceList* const prices = coordinator.options().pricing.list.get();
-  const json master = {{"term", coordinator.options().term},
+  const json master = {{"term", facts.leads ? coordinator.options().term : 0},
+                       {"role", facts.leads ? "leader" : "standby"},
+                       {"leader", facts.leader},
                        {"version", facts.version},
                        {"uptime_s", facts.uptime.count() / 1000000},
                        {"utc", facts.utc},

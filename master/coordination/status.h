@@ -1,6 +1,6 @@
 // The master's state as JSON, for ringwayctl and the page. Pure.
 //
-//   {"master": {"term", "version", "uptime_s", "utc", "protocol": [min, max], "journal", "journal_path", "security",
+//   {"master": {"term", "version", "uptime_s", "utc", "protocol": [min, max], "journal", "journal_path", "role", "leader", "security",
 //               "contradictions", "ignored_messages", "left_out", "currency": of prices, or null},
 //    "daemons": [{"name", "site", "address", "connected", "draining", "peers", "memory_used", "memory_max"}],
 //    "groups": [{"name", "epoch": "t.c", "world_size", "min_world", "collecting", "prepared": epoch or null, "hung_ms",
@@ -39,6 +39,8 @@ struct ProcessFacts {
   Duration uptime{};
   std::string journal;            // "ok", "none", or why it cannot be written
   std::string journal_path = {};  // empty: none
+  bool leads = true;              // else it stands by,
+  std::string leader = {};        // and this one leads, HOST:PORT; empty: none is known
   std::string version = {};       // of the program
   std::string utc = {};           // its time of day, for operators to compare with theirs
   SecurityFacts security = {};

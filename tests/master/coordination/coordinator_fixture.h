@@ -154,16 +154,16 @@ class CoordinatorTest : public testing::Test {
     }
   }
 
-  // Writes down what is to be written down, unless the disk is full.
+  // Writes down what is to be written down, unless the disk is full, or the test itself does it.
   void Collect() {
-    while (coordinator_->NeedsRecord() && !disk_full_) {
-      for (const record::Group& group : coordinator_->Unrecorded()) {
+    while (coordinator_->NeedsRecord() && !disk_full_ && !slow_disk_) {
+      for (const record::Group& group : coordinator_->BeginRecord()) {
         journal_.erase(group.name());
         if (!group.members().empty()) journal_[group.name()] = group;
       }
       coordinator_->OnRecorded(now_);
     }
-    if (coordinator_->NeedsRecord()) coordinator_->OnRecordFailed();
+    if (coordinator_->NeedsRecord() && disk_full_) coordinator_->OnRecordFailed();
     for (Coordinator::Action& action : coordinator_->TakeActions()) {
       if (action.message) inbox_[action.connection].push_back(*action.message);
       if (action.close) closed_.insert(action.connection);
@@ -199,6 +199,7 @@ class CoordinatorTest : public testing::Test {
   TimePoint now_{std::chrono::seconds(1)};
   std::map<std::string, record::Group> journal_;  // by group name
   bool disk_full_ = false;
+  bool slow_disk_ = false;
   std::map<std::uint64_t, std::vector<control::FromMaster>> inbox_;
   std::set<std::uint64_t> closed_;
   std::set<std::uint64_t> said_hello_;

@@ -52,6 +52,24 @@ TEST_F(RestartTest, NobodyHearsOfAViewBeforeItIsWrittenDown) {
   EXPECT_EQ(journal_.at("g").current().epoch(), ViewOf(1).epoch());
 }
 
+// A store may take its time: the newcomer is gone before its view is written.
+TEST_F(RestartTest, GroupThatChangesWhileItIsWrittenIsHeldBackUntilThatIsWrittenToo) {
+  Form(2);
+  slow_disk_ = true;
+  Newcomer(3, {1, 2});
+  ASSERT_EQ(coordinator_->BeginRecord().size(), 1U);
+  Withdraw(3);
+  inbox_.clear();
+  coordinator_->OnRecorded(now_);
+  Collect();
+  EXPECT_TRUE(coordinator_->NeedsRecord());
+  EXPECT_FALSE(Has(1, &control::FromMaster::has_view)) << "its record is of an older state";
+  slow_disk_ = false;
+  Collect();
+  EXPECT_FALSE(coordinator_->NeedsRecord());
+  EXPECT_TRUE(Has(1, &control::FromMaster::has_view) || Has(1, &control::FromMaster::has_revoke_prepared));
+}
+
 TEST_F(RestartTest, FullDiskStopsChangesOfTheGroupAndNothingElse) {
   Form(3);
   const std::uint64_t epoch = ViewOf(1).epoch();
