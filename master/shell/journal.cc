@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <random>
 #include <span>
@@ -324,11 +325,18 @@ Status Journal::CheckBeginnings() {
   return is_whole ? Status::Ok() : files_.Check();
 }
 
-Status Journal::Write(const std::vector<record::Group>& groups) {
+void Journal::Start(StoreSink* sink) { sink->OnLead({.term = state_.term, .groups = std::exchange(groups_, {})}); }
+
+std::string Journal::Place() const {
+  std::error_code ignored;
+  return std::filesystem::absolute(path_, ignored).string();
+}
+
+std::optional<Status> Journal::Write(const std::vector<record::Group>& groups) {
   if (Status status = files_.Check(); !status.ok()) return status;
   Status status = Commit(state_, groups);
   if (status.ok()) return status;
-  return {status.code(), status.text() + "; no group changes until it can be written"};
+  return Status(status.code(), status.text() + "; no group changes until it can be written");
 }
 
 void Journal::PutMark() {

@@ -1,7 +1,7 @@
-// The master's write-ahead journal: its term and the views of every group, in one SQLite file.
+// The store of a single master: a write-ahead journal in one SQLite file.
 //
-// Write returns when the change is on disk (WAL, fsynced); only then may any peer hear of it. The file belongs to one
-// process: a second master on it is refused, and a dead one leaves no lock behind.
+// Write returns when the change is on disk (WAL, fsynced). The file belongs to one process, which leads as long as it
+// lives: a second master on it is refused, and a dead one leaves no lock behind.
 //
 //   JOURNAL      the database; every record has a hash, so that a flipped bit is an error, not another group
 //   JOURNAL-wal  SQLite's write-ahead log, while a master runs or after it was killed: part of the journal
@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-#include "master/coordination/group_record.pb.h"
+#include "master/leadership/store.h"
 #include "master/shell/journal_files.h"
 #include "master/shell/journal_mark.h"
 #include "proto/result.h"
@@ -41,9 +41,9 @@ struct JournalOptions {
   Status (*write_mark)(const std::string& journal, const JournalMark& mark) = WriteMark;
 };
 
-class Journal {
+class Journal final : public Store {
  public:
-  ~Journal();
+  ~Journal() override;
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
@@ -51,15 +51,16 @@ class Journal {
   // this returns. kIo if the file is in use, cannot be written, is damaged, or is not a journal of this version.
   static Result<std::unique_ptr<Journal>> Open(const std::string& path, const JournalOptions& options = {});
 
-  const std::string& path() const { return path_; }
   bool is_new() const { return is_new_; }
   std::uint32_t term() const { return state_.term; }
-  // The groups as they were when the file was opened.
-  const std::vector<record::Group>& groups() const { return groups_; }
-  // Atomic. A group without members is deleted.
-  Status Write(const std::vector<record::Group>& groups);
+  std::size_t groups() const { return state_.groups; }
+  // Leads at once, with the groups as they were when the file was opened.
+  void Start(StoreSink* sink) override;
+  // Atomic. Returns the outcome.
+  std::optional<Status> Write(const std::vector<record::Group>& groups) override;
   // Returns Ok if the files are still there and the mark is written; retries to write a mark that failed.
-  Status Check();
+  Status Check() override;
+  std::string Place() const override;
 
  private:
   // The row that vouches for the others.

@@ -3,8 +3,6 @@
 #include <asio/post.hpp>
 #include <asio/signal_set.hpp>
 #include <csignal>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +12,7 @@
 #include "master/shell/page/pages.h"
 #include "master/shell/price_file.h"
 #include "master/shell/server.h"
+#include "master/shell/store_options.h"
 #include "proto/byte_size.h"
 #include "proto/shell/http.h"
 #include "proto/shell/log.h"
@@ -31,8 +30,7 @@ constexpr const char* kProgram = "ringway-master";
 
 struct Options {
   std::string listen;
-  std::string journal;
-  bool new_journal = false;
+  StoreOptions store;
   shell::LogOptions log;
   shell::TlsOptions tls;
   std::string http;
@@ -60,13 +58,7 @@ Options ParseOptions(int argc, char** argv) {
   std::string price, prefer = "fast";
   CLI::App app("Tracks the membership of Ringway's groups and spreads abort signals.", kProgram);
   app.add_option("--listen", options.listen, "address to listen on, HOST:PORT; port 0 takes a free one")->required();
-  app.add_option(
-      "--journal", options.journal,
-      "file that lets a restarted master go on, or none; by default in the state directory, none for port 0");
-  app.add_flag("--new-journal", options.new_journal,
-               "begin without the groups of the journal that there is, which is kept as FILE.old, or FILE.old.N if "
-               "that exists; not in a file")
-      ->configurable(false);  // for one start: each would forget the groups
+  AddStoreOptions(app, &options.store);
   app.add_option("--heartbeat-ms", coordinator.heartbeat_ms, "pause between heartbeats")
       ->default_str(Ms(coordinator.heartbeat_ms))
       ->check(CLI::Range(10, 60000));
@@ -118,6 +110,7 @@ Options ParseOptions(int argc, char** argv) {
   }
   coordinator.pricing = PricingOrExit(price, prefer == "cheap");
   if (options.insecure && options.tls.given()) shell::Die(kProgram, shell::kTlsOrInsecure);
+  options.store.insecure = options.insecure;
   return options;
 }
 
@@ -133,43 +126,11 @@ net::SocketAddress Resolve(const Options& options) {
   return address.value();
 }
 
-// $STATE_DIRECTORY is systemd's. With port 0 there is no default journal: a restart would not find it again.
-std::string DefaultJournal(std::uint16_t port) {
-  if (port == 0) return "none";
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): before any thread
-    return std::string(value == nullptr ? "" : value);
-  };
-  std::string directory = variable("STATE_DIRECTORY");
-  if (directory.empty() && !variable("XDG_STATE_HOME").empty()) directory = variable("XDG_STATE_HOME") + "/ringway";
-  if (directory.empty() && !variable("HOME").empty()) directory = variable("HOME") + "/.local/state/ringway";
-  if (directory.empty())
-    shell::Die(kProgram, "no $HOME to keep the journal in: give --journal FILE, or --journal none");
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) {
-    shell::Die(kProgram, "cannot create " + directory + " for the journal: " + error.message() +
-                             "; give --journal FILE, or --journal none");
-  }
-  return directory + "/master-" + std::to_string(port) + ".db";
-}
-
-std::unique_ptr<Journal> OpenJournal(const Options& options, std::uint16_t port) {
-  const std::string path = options.journal.empty() ? DefaultJournal(port) : options.journal;
-  if (path == "none") return nullptr;
-  Result<std::unique_ptr<Journal>> journal = Journal::Open(path, {.start_new = options.new_journal});
-  if (!journal.ok()) shell::Die(kProgram, journal.status().text());
-  return std::move(journal).value();
-}
-
 // Reports what the start would find out.
 void CheckPlacesOrExit(const Options& options) {
-  const bool has_journal = !options.journal.empty() && options.journal != "none";
-  for (const Status& status :
-       {shell::CheckListenPlace("--listen", options.listen),
-        options.http.empty() ? Status::Ok() : shell::CheckListenPlace("--http", options.http),
-        has_journal ? shell::CheckFilePlace({.option = "--journal", .path = options.journal}) : Status::Ok(),
-        shell::CheckLog(options.log)}) {
+  for (const Status& status : {shell::CheckListenPlace("--listen", options.listen),
+                               options.http.empty() ? Status::Ok() : shell::CheckListenPlace("--http", options.http),
+                               CheckStore(options.store), shell::CheckLog(options.log)}) {
     if (!status.ok()) shell::Die(kProgram, status.text());
   }
 }
@@ -180,18 +141,24 @@ shell::TlsSetup TlsOrExit(const Options& options) {
   return std::move(setup).value();
 }
 
-void LogStart(const net::SocketAddress& address, const Options& options, const Journal* journal) {
+void LogStart(const net::SocketAddress& address, const Options& options) {
   shell::Log(shell::Level::kInfo, "listening", {{"address", ToString(address)}});
   if (options.insecure) shell::Log(shell::Level::kWarning, "insecure", {{"effect", shell::kInsecureEffect}});
-  if (journal == nullptr) {
-    return shell::Log(shell::Level::kWarning, "no_journal",
-                      {{"effect", "a restarted master will not know the groups"}});
+}
+
+std::unique_ptr<Store> StoreOrExit(asio::io_context& io, const Options& options, const Listening& at) {
+  const bool shares = options.store.store.starts_with("etcd:");
+  const Result<Endpoint> listen = ParseEndpoint(at.address);
+  if (shares && options.store.advertise.empty() && listen.ok() &&
+      net::IsWildcard(net::ResolveBlocking(listen.value(), true).value())) {
+    shell::Die(
+        kProgram,
+        "--listen " + options.listen +
+            " is every address of this host; say with --advertise HOST:PORT by which one daemons reach this master");
   }
-  if (journal->is_new()) {
-    shell::Log(shell::Level::kInfo, "journal_new", {{"path", journal->path()}, {"effect", "no group is known yet"}});
-  }
-  shell::Log(shell::Level::kInfo, "journal",
-             {{"path", journal->path()}, {"term", journal->term()}, {"groups", journal->groups().size()}});
+  Result<std::unique_ptr<Store>> store = OpenStore(io, options.store, at);
+  if (!store.ok()) shell::Die(kProgram, store.status().text());
+  return std::move(store).value();
 }
 
 void StartHttpOrExit(const Options& options, asio::io_context& io, Server& server,
@@ -232,6 +199,7 @@ int Run(int argc, char** argv) {
     shell::Die(kProgram, log.text());
   }
   std::signal(SIGXFSZ, SIG_IGN);  // exceeding RLIMIT_FSIZE is a failed write, not death by signal
+  std::signal(SIGPIPE, SIG_IGN);  // likewise a connection that the other end has closed
   asio::io_context io(1);
   Result<net::UniqueFd> listening = net::ListenTcp(address);
   if (!listening.ok()) shell::Die(kProgram, listening.status().text());
@@ -241,12 +209,13 @@ int Run(int argc, char** argv) {
   server_options.coordinator.names_proven = tls.security != nullptr;
   server_options.security = tls.security;
   server_options.insecure = options.insecure;
-  server_options.journal = OpenJournal(options, address.port());
+  if (!bound.ok()) shell::Die(kProgram, bound.status().text());
+  server_options.store = StoreOrExit(io, options, {.wanted_port = address.port(), .address = ToString(bound.value())});
   Server server(io, std::move(server_options));
-  const Status started = bound.ok() ? server.Start(std::move(listening).value()) : bound.status();
+  const Status started = server.Start(std::move(listening).value());
   if (!started.ok()) shell::Die(kProgram, started.text());
   asio::signal_set signals(io, SIGTERM, SIGINT);
-  LogStart(bound.value(), options, server.journal());
+  LogStart(bound.value(), options);
   std::optional<shell::TlsKeeper> keeper;
   if (tls.security != nullptr) {
     keeper.emplace(io, tls).Start();

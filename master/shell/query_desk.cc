@@ -50,6 +50,8 @@ std::optional<QueryDesk::Answer> QueryDesk::Step(const Coordinator& coordinator,
     if (request.report.Step(coordinator)) return std::nullopt;
     ++status_reports_;
     message.mutable_status()->set_json(request.report.Finish(coordinator, facts));
+    message.mutable_status()->set_stands_by(!facts.leads);
+    message.mutable_status()->set_leader(facts.leader);
     to = std::move(request.to);
     statuses_.pop_front();
   } else {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <asio/post.hpp>
-#include <filesystem>
 #include <random>
 #include <string>
 #include <utility>
@@ -22,10 +21,10 @@ constexpr std::chrono::milliseconds kTickPeriod{20};
 constexpr Duration kGapMax = 3 * kTickPeriod;
 constexpr int kQueryRest = 4;  // pause after answers, in multiples of the work
 
-CoordinatorOptions CoordinatorOptionsOf(const ServerOptions& options) {
+CoordinatorOptions CoordinatorOptionsOf(const ServerOptions& options, std::uint32_t term) {
   CoordinatorOptions coordinator = options.coordinator;
-  coordinator.journaled = options.journal != nullptr;
-  if (coordinator.journaled) coordinator.term = options.journal->term();
+  coordinator.journaled = options.store != nullptr;
+  coordinator.term = term;
   std::random_device random;
   coordinator.instance = (static_cast<std::uint64_t>(random()) << 32) | random();
   return coordinator;
@@ -36,16 +35,19 @@ CoordinatorOptions CoordinatorOptionsOf(const ServerOptions& options) {
 Server::Server(asio::io_context& io, ServerOptions options)
     : io_(io),
       options_(std::move(options)),
-      coordinator_(CoordinatorOptionsOf(options_)),
+      coordinator_(std::in_place, CoordinatorOptionsOf(options_, 1)),
       acceptor_(
           io, [this](std::unique_ptr<net::Stream> stream) { Take(std::move(stream)); },
           [this](const std::string& why) { return MakeRoom(why); }),
       tick_(io),
       clock_(kGapMax),
       queries_(io) {
-  if (options_.journal != nullptr) coordinator_.Recover(options_.journal->groups(), Now());
+  if (options_.store != nullptr) {
+    options_.store->Start(this);
+  } else {
+    OnLead({.term = 1});
+  }
   OnTick();
-  coordinator_.Note({.kind = "master_started", .text = "term " + std::to_string(coordinator_.options().term)});
 }
 
 Server::~Server() {
@@ -106,8 +108,8 @@ bool Server::Evict(Kind kind) {
 }
 
 void Server::OnTick() {
-  coordinator_.Tick(Now());
-  CheckJournal();
+  coordinator_->Tick(Now());
+  CheckStore();
   Drain();
   for (const TraceRelay::Message& overdue : traces_.Tick(MonotonicNow())) Pass(overdue);
   if (const auto left_out = log_budget_.TakeSummary(MonotonicNow())) {
@@ -118,6 +120,8 @@ void Server::OnTick() {
 }
 
 void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
+  const bool asks_leader = message.has_plan() || message.has_evict() || message.has_drain() || message.has_trace();
+  if (!leads_ && (message.has_hello() || asks_leader)) return RefuseInStandby(id);
   if (message.has_status() || message.has_plan()) return OnQuery(id, message);
   if (message.has_evict() || message.has_drain()) return OnOrder(id, message);
   if (message.has_trace()) return OnTrace(id, message.trace());
@@ -126,10 +130,10 @@ void Server::OnFrame(std::uint64_t id, const control::ToMaster& message) {
     if (const Status status = CheckHello(id, message.hello()); !status.ok()) return RefuseHello(id, status);
   }
   if (sessions_.at(id)->kind() == Kind::kDaemon) {
-    LogFromDaemon(id, message, coordinator_);
+    LogFromDaemon(id, message, *coordinator_);
     if (message.has_heartbeat()) traces_.OnHeartbeat(id, message.heartbeat(), MonotonicNow());
   }
-  coordinator_.OnMessage(id, message, Now());
+  coordinator_->OnMessage(id, message, Now());
   Drain();
 }
 
@@ -170,7 +174,7 @@ void Server::OnOrder(std::uint64_t id, const control::ToMaster& order) {
   if (session->kind() != Kind::kStranger) return session->Close("an order on a connection already in use");
   Status status = CheckOrder(*session);
   if (status.ok())
-    status = order.has_evict() ? coordinator_.Evict(order.evict(), Now()) : coordinator_.Drain(order.drain());
+    status = order.has_evict() ? coordinator_->Evict(order.evict(), Now()) : coordinator_->Drain(order.drain());
   if (!status.ok()) {
     LogStranger("order_refused", About(*session, status.text()));
   } else if (order.has_evict()) {
@@ -199,15 +203,10 @@ void Server::RunQueries() {
   const TimePoint begin = MonotonicNow();
   if (begin < queries_next_) return ScheduleQueries();  // a trace has taken its time since
   TimePoint now = begin;
-  const ProcessFacts facts{.uptime = begin - started_,
-                           .journal = JournalState(),
-                           .journal_path = JournalPath(),
-                           .version = RINGWAY_VERSION,
-                           .utc = tls::UtcNow(),
-                           .security = tls::FactsOf(options_.security.get(), options_.insecure)};
+  const ProcessFacts facts = Facts(begin);
   while (HasQueries() && now - begin < kQuerySlice) {
     if (!trace_queries_.empty()) PassTraceQuery();
-    const std::optional<QueryDesk::Answer> answer = desk_.idle() ? std::nullopt : desk_.Step(coordinator_, facts);
+    const std::optional<QueryDesk::Answer> answer = desk_.idle() ? std::nullopt : desk_.Step(*coordinator_, facts);
     if (answer) Serve(*answer);
     now = MonotonicNow();
   }
@@ -242,7 +241,7 @@ void Server::OnTrace(std::uint64_t id, const control::TraceRequest& request) {
 void Server::PassTraceQuery() {
   const TraceQuery query = std::move(trace_queries_.front());
   trace_queries_.pop_front();
-  Pass(traces_.Ask(query.client, query.request, coordinator_.ConnectionOf(query.request.daemon()), MonotonicNow()));
+  Pass(traces_.Ask(query.client, query.request, coordinator_->ConnectionOf(query.request.daemon()), MonotonicNow()));
 }
 
 void Server::OnTracePart(std::uint64_t id, const control::TracePart& part) {
@@ -282,18 +281,35 @@ Status Server::CheckHello(std::uint64_t id, const control::DaemonHello& hello) c
 }
 
 void Server::RefuseHello(std::uint64_t id, const Status& why) {
-  LogStranger("connection_refused", About(*sessions_.at(id), why.text()));
-  control::FromMaster reply;
-  reply.mutable_refusal()->set_code(static_cast<std::uint32_t>(why.code()));
-  reply.mutable_refusal()->set_text(why.text());
   const std::shared_ptr<Session> session = sessions_.at(id);
-  session->Send(reply);
-  session->CloseAfterWrite();
+  LogStranger("connection_refused", About(*session, why.text()));
+  control::Refusal refusal;
+  refusal.set_code(static_cast<std::uint32_t>(why.code()));
+  refusal.set_text(why.text());
+  Refuse(*session, refusal);
+}
+
+// No line in the log: daemons that look for the leader come here, too.
+void Server::RefuseInStandby(std::uint64_t id) {
+  control::Refusal refusal;
+  refusal.set_code(static_cast<std::uint32_t>(Code::kMasterUnreachable));
+  refusal.set_text(leader_.empty() ? "this master stands by, and knows of none that leads"
+                                   : "this master stands by, and the one at " + leader_ + " leads");
+  refusal.set_leader(leader_);
+  const std::shared_ptr<Session> session = sessions_.at(id);
+  Refuse(*session, refusal);
+}
+
+void Server::Refuse(Session& session, const control::Refusal& refusal) {
+  control::FromMaster reply;
+  *reply.mutable_refusal() = refusal;
+  session.Send(reply);
+  session.CloseAfterWrite();
 }
 
 // The coordinator has accepted its hello.
 void Server::OnDaemon(std::uint64_t id) {
-  if (const Coordinator::Daemon* daemon = coordinator_.DaemonAt(id)) {
+  if (const Coordinator::Daemon* daemon = coordinator_->DaemonAt(id)) {
     Log(Level::kInfo, "daemon_hello",
         {{"connection", std::to_string(id)},
          {"name", daemon->name},
@@ -329,60 +345,99 @@ void Server::OnClosed(std::uint64_t id, Contact how, const std::string& why) {
   desk_.Forget(id);
   std::erase_if(trace_queries_, [id](const TraceQuery& query) { return query.client == id; });
   for (const TraceRelay::Message& failed : traces_.OnClosed(id)) Pass(failed);
-  coordinator_.OnDisconnect(id, how, Now());
+  coordinator_->OnDisconnect(id, how, Now());
   // The caller may be inside Drain: resulting messages are sent in the next turn of the event loop.
   asio::post(io_, [this] { Drain(); });
 }
 
-// Once a change is journaled, the next one may happen at once.
-void Server::WriteJournal() {
-  const TimePoint now = Now();
-  while (coordinator_.NeedsRecord() && now >= journal_retry_) {
-    const Status status = options_.journal->Write(coordinator_.Unrecorded());
-    if (status.ok()) {
-      coordinator_.OnRecorded(now);
-    } else {
-      journal_retry_ = now + kJournalRetry;
-      coordinator_.OnRecordFailed();
-    }
-    NoteJournal(status.ok() ? options_.journal->Check() : status);
+// ---------------------------------------------------------------------------------------------- the store
+
+void Server::OnLead(Tenure tenure) {
+  leads_ = true;
+  leader_.clear();
+  coordinator_.emplace(CoordinatorOptionsOf(options_, tenure.term));
+  coordinator_->Recover(tenure.groups, Now());
+  coordinator_->Note({.kind = "master_started", .text = "term " + std::to_string(tenure.term)});
+  Log(Level::kInfo, "leads", {{"term", tenure.term}, {"groups", tenure.groups.size()}});
+}
+
+// The daemons find the one that leads now, and it those of their peers that it knows.
+void Server::OnStandby(const std::string& leader, const Status& why) {
+  const bool led = std::exchange(leads_, false);
+  if (std::exchange(leader_, leader) != leader || led) {
+    Log(Level::kInfo, "stands_by", {{"leader", leader.empty() ? "none" : leader}});
+  }
+  if (!led) return;
+  Log(Level::kWarning, "deposed", {{"term", coordinator_->options().term}, {"why", why.text()}});
+  writing_ = false;
+  coordinator_.emplace(CoordinatorOptionsOf(options_, 1));
+  const auto sessions = sessions_;  // a copy: closing removes them
+  for (const auto& [id, session] : sessions) {
+    if (session->kind() == Kind::kDaemon) session->Close("this master leads no more");
   }
 }
 
-// Notices a deleted journal before it is needed.
-void Server::CheckJournal() {
-  const TimePoint now = Now();
-  if (options_.journal == nullptr || coordinator_.NeedsRecord() || now < journal_check_) return;
-  journal_check_ = now + kJournalRetry;
-  NoteJournal(options_.journal->Check());
+void Server::OnWritten(const Status& status) {
+  TakeOutcome(status);
+  Drain();
 }
 
-void Server::NoteJournal(const Status& status) {
-  if (status.text() == journal_error_) return;
+// Once a change is written, the next one may happen at once.
+void Server::WriteChanges() {
+  while (coordinator_->NeedsRecord() && !writing_ && Now() >= store_retry_) {
+    writing_ = true;
+    const std::optional<Status> outcome = options_.store->Write(coordinator_->BeginRecord());
+    if (outcome) TakeOutcome(*outcome);
+  }
+}
+
+void Server::TakeOutcome(const Status& status) {
+  writing_ = false;
+  if (status.ok()) {
+    coordinator_->OnRecorded(Now());
+  } else {
+    store_retry_ = Now() + kStoreRetry;
+    coordinator_->OnRecordFailed();
+  }
+  NoteStore(status.ok() ? options_.store->Check() : status);
+}
+
+// Notices a store that is gone before it is needed.
+void Server::CheckStore() {
+  if (options_.store == nullptr || coordinator_->NeedsRecord() || Now() < store_check_) return;
+  store_check_ = Now() + kStoreRetry;
+  NoteStore(options_.store->Check());
+}
+
+void Server::NoteStore(const Status& status) {
+  if (status.text() == store_error_) return;
   if (status.ok()) {
     Log(Level::kInfo, "journal_back", {});
   } else {
     Log(Level::kError, "journal_failed", {{"error", status.text()}});
   }
-  coordinator_.Note({.kind = status.ok() ? "journal_back" : "journal_failed", .text = status.text()});
-  journal_error_ = status.text();
+  coordinator_->Note({.kind = status.ok() ? "journal_back" : "journal_failed", .text = status.text()});
+  store_error_ = status.text();
 }
 
-std::string Server::JournalState() const {
-  if (options_.journal == nullptr) return "none";
-  return journal_error_.empty() ? "ok" : journal_error_;
-}
-
-std::string Server::JournalPath() const {
-  if (options_.journal == nullptr) return "";
-  std::error_code ignored;
-  return std::filesystem::absolute(options_.journal->path(), ignored).string();
+ProcessFacts Server::Facts(TimePoint now) const {
+  const bool has_store = options_.store != nullptr;
+  return {.uptime = now - started_,
+          .journal = !has_store             ? "none"
+                     : store_error_.empty() ? "ok"
+                                            : store_error_,
+          .journal_path = has_store ? options_.store->Place() : "",
+          .leads = leads_,
+          .leader = leader_,
+          .version = RINGWAY_VERSION,
+          .utc = tls::UtcNow(),
+          .security = tls::FactsOf(options_.security.get(), options_.insecure)};
 }
 
 void Server::Drain() {
-  WriteJournal();
-  for (const FormerPeer& former : coordinator_.TakeDropped()) LogDropped(former);
-  for (Coordinator::Action& action : coordinator_.TakeActions()) {
+  WriteChanges();
+  for (const FormerPeer& former : coordinator_->TakeDropped()) LogDropped(former);
+  for (Coordinator::Action& action : coordinator_->TakeActions()) {
     const auto found = sessions_.find(action.connection);
     if (found == sessions_.end()) continue;
     const std::shared_ptr<Session> session = found->second;
@@ -394,7 +449,7 @@ void Server::Drain() {
         LogStranger("connection_refused", About(*session, action.message->refusal().text()));
       }
       if (action.message->has_heartbeat()) TraceRelay::Stamp(*action.message->mutable_heartbeat(), MonotonicNow());
-      LogToDaemon(action, coordinator_);
+      LogToDaemon(action, *coordinator_);
       session->Send(*action.message);
     }
     if (action.close) session->CloseAfterWrite();
@@ -402,7 +457,7 @@ void Server::Drain() {
 }
 
 std::string Server::NameAt(std::uint64_t connection) const {
-  const Coordinator::Daemon* daemon = coordinator_.DaemonAt(connection);
+  const Coordinator::Daemon* daemon = coordinator_->DaemonAt(connection);
   return daemon == nullptr ? "" : daemon->name;
 }
 

@@ -1,8 +1,11 @@
 // The master's sockets: accepts daemons and status clients, carries frames to the coordinator and back.
 //
-// With a journal, changes of the coordinator are written before any peer hears of them. While that fails (a full disk)
-// the master logs it, serves the existing views, and retries every kJournalRetry. As often it checks that the journal's
-// files are still there.
+// With a store, changes of the coordinator are written before any peer hears of them. While that fails (a full disk, no
+// quorum) the master logs it, serves the existing views, and retries every kStoreRetry. As often it asks the store
+// whether it works.
+//
+// A master that stands by has no daemons: it refuses them, and orders, plans and traces, by naming the one that leads.
+// It answers for its own status. One that leads no more closes its daemons' connections.
 //
 // Anybody who reaches the port may connect, so connections of others than daemons are bounded and cheap:
 //
@@ -34,10 +37,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "master/coordination/coordinator.h"
-#include "master/shell/journal.h"
+#include "master/leadership/store.h"
 #include "master/shell/query_desk.h"
 #include "master/shell/trace_relay.h"
 #include "proto/bounded_connection_set.h"
@@ -55,20 +59,20 @@ namespace ringway {
 struct ServerOptions {
   CoordinatorOptions coordinator;
   std::chrono::milliseconds hello_timeout{5000};
-  std::unique_ptr<Journal> journal;            // null: a restarted master does not know the groups
+  std::unique_ptr<Store> store;                // null: a restarted master does not know the groups
   std::shared_ptr<tls::TlsSecurity> security;  // null: connections are in the clear
   bool insecure = false;                       // they are, and other hosts may connect
 };
 
-class Server {
+class Server final : public StoreSink {
  public:
   static constexpr std::size_t kStrangersMax = 256;
   static constexpr std::size_t kClientsMax = 64;
   static constexpr Duration kQuerySlice = std::chrono::milliseconds(2);
-  static constexpr Duration kJournalRetry = std::chrono::milliseconds(500);
+  static constexpr Duration kStoreRetry = std::chrono::milliseconds(500);
 
   Server(asio::io_context& io, ServerOptions options);
-  ~Server();
+  ~Server() override;
 
   // Accepts from `listening`, which is non-blocking, when the io_context runs.
   Status Start(net::UniqueFd listening) { return acceptor_.Start(std::move(listening)); }
@@ -77,11 +81,16 @@ class Server {
   // Passes a status, as JSON, to the program itself, without a connection that a flood of clients could deny to it.
   // `then` is called from a later turn of the loop. REQUIRES: few at a time.
   void AskStatus(const control::StatusRequest& request, std::function<void(std::string)> then);
-  const Coordinator& coordinator() const { return coordinator_; }
-  const Journal* journal() const { return options_.journal.get(); }
+  const Coordinator& coordinator() const { return *coordinator_; }
+  bool leads() const { return leads_; }
   std::size_t connections() const { return sessions_.size(); }
   const QueryDesk& desk() const { return desk_; }
   std::uint64_t log_lines_of_strangers() const { return stranger_lines_; }
+
+  // ---- StoreSink
+  void OnLead(Tenure tenure) override;
+  void OnStandby(const std::string& leader, const Status& why) override;
+  void OnWritten(const Status& status) override;
 
  private:
   class Session;
@@ -105,6 +114,9 @@ class Server {
   void PassTraceQuery();
   bool HasQueries() const { return !desk_.idle() || !trace_queries_.empty(); }
   void OnDaemon(std::uint64_t id);
+  // Another master leads: the daemon, or the client, has to ask that one.
+  void RefuseInStandby(std::uint64_t id);
+  void Refuse(Session& session, const control::Refusal& refusal);
   // Returns Ok if the other end may speak as this daemon; always where no certificates are required.
   Status CheckHello(std::uint64_t id, const control::DaemonHello& hello) const;
   void RefuseHello(std::uint64_t id, const Status& why);
@@ -128,24 +140,27 @@ class Server {
   static LogFields About(const Session& session, const std::string& why);
   void OnClosed(std::uint64_t id, Contact how, const std::string& why);
   void Drain();
-  void WriteJournal();
-  void CheckJournal();
-  void NoteJournal(const Status& status);
-  std::string JournalState() const;
-  std::string JournalPath() const;  // empty: none
+  void WriteChanges();
+  void TakeOutcome(const Status& status);
+  void CheckStore();
+  void NoteStore(const Status& status);
+  ProcessFacts Facts(TimePoint now) const;
   // Name of the daemon on that connection; empty before its hello.
   std::string NameAt(std::uint64_t connection) const;
 
   asio::io_context& io_;
   const ServerOptions options_;
-  Coordinator coordinator_;
+  std::optional<Coordinator> coordinator_;  // always there; without groups in standby
+  bool leads_ = false;
+  std::string leader_;    // address of another one that leads; empty: none is known
+  bool writing_ = false;  // the store has not answered yet
   net::Acceptor acceptor_;
   net::Timer tick_;
   AttendedClock clock_;
   TimePoint started_ = MonotonicNow();
-  std::string journal_error_;  // of the last write or check; empty: it succeeded
-  TimePoint journal_retry_{};
-  TimePoint journal_check_{};
+  std::string store_error_;  // of the last write or check; empty: it succeeded
+  TimePoint store_retry_{};
+  TimePoint store_check_{};
   std::uint64_t next_id_ = 1;  // of connections and of the program's own questions
   std::map<std::uint64_t, std::shared_ptr<Session>> sessions_;
   std::map<std::uint64_t, std::function<void(std::string)>> own_questions_;

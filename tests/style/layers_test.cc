@@ -4,7 +4,7 @@
 // A folder is a layer. Pure ones are state machines and arithmetic: events and the time go in, actions come out.
 //
 //   proto/   contracts and base   collective/: pure   device/, stream/, tls/   shell/: for programs only (options)
-//   master/  planning/, coordination/: pure   |  shell/
+//   master/  planning/, coordination/, leadership/: pure   |  shell/
 //   daemon/  kernels/, buffers/, collective/, links/, flow/, transfer/, agreement/, flight/: pure
 //           net/, local/, staging/, runtime/
 //   client/  include, src: the library   |  examples, bench, ctl, python
@@ -56,6 +56,7 @@ const std::vector<Layer>& Layers() {
       {"proto", {"ringway/types.h", "ringway/op_kind.h", "ringway/result.hpp"}},
       {"master/planning", {"proto", "ringway/types.h"}},
       {"master/coordination", {"proto", "ringway/types.h", "master/planning"}},
+      {"master/leadership", {"proto", "ringway/types.h", "master/coordination"}},
       {"master/shell", {"proto", "ringway/types.h", "master"}},
       {"daemon/kernels", {"proto", "ringway/types.h"}},
       {"daemon/buffers", {"proto", "ringway/types.h", "daemon/kernels"}},
@@ -95,7 +96,7 @@ bool IsOurs(std::string_view target) {
 }
 
 bool IsPure(std::string_view path) {
-  return IsUnderAny(path, {"proto/collective", "master/planning", "master/coordination", "daemon/kernels",
+  return IsUnderAny(path, {"proto/collective", "master/planning", "master/coordination", "master/leadership", "daemon/kernels",
                            "daemon/buffers", "daemon/collective", "daemon/links", "daemon/flow", "daemon/transfer",
                            "daemon/agreement", "daemon/flight", "proto/flight"});
 }

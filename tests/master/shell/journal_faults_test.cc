@@ -29,7 +29,7 @@ void StoreFile(const std::string& path, const std::string& bytes) {
 
 class JournalFaultsTest : public JournalFixture {
  protected:
-  static State StateOf(const Journal& journal) {
+  static State StateOf(const StoreUser& journal) {
     State state;
     for (const record::Group& group : journal.groups()) state.push_back(group.SerializeAsString());
     return state;
@@ -41,9 +41,9 @@ class JournalFaultsTest : public JournalFixture {
   }
   // Returns what a start on the files would find; nothing if it is refused.
   std::optional<State> Found() const {
-    const auto journal = Journal::Open(path_);
+    auto journal = Journal::Open(path_);
     if (!journal.ok()) return std::nullopt;
-    return StateOf(*journal.value());
+    return StateOf(StoreUser(std::move(journal).value()));
   }
   // The journal's files at some moment.
   std::map<std::string, std::string> Files() const {
@@ -96,7 +96,7 @@ constexpr std::size_t kStep = kSanitized ? 997 : 199;  // coprime to the length 
 TEST_F(JournalFaultsTest, PathThatNeverHeldOneStartsANewJournal) {
   const auto journal = Open();
   ASSERT_NE(journal, nullptr);
-  EXPECT_TRUE(journal->is_new());
+  EXPECT_TRUE(is_new_);
   EXPECT_EQ(journal->term(), 1u);
 }
 
@@ -150,7 +150,7 @@ TEST_F(JournalFaultsTest, NewJournalOnRequestSetsTheOldOneAside) {
   {
     const auto journal = Open({.start_new = true});
     ASSERT_NE(journal, nullptr);
-    EXPECT_TRUE(journal->is_new());
+    EXPECT_TRUE(is_new_);
     EXPECT_TRUE(journal->groups().empty());
   }
   EXPECT_EQ(Found(), State()) << "the next start goes on with it";

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "master/shell/journal.h"
+#include "tests/master/shell/store_user.h"
 
 namespace ringway {
 
@@ -24,10 +25,12 @@ class JournalFixture : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(directory_); }
 
-  std::unique_ptr<Journal> Open(const JournalOptions& options = {}) {
+  std::unique_ptr<StoreUser> Open(const JournalOptions& options = {}) {
     auto journal = Journal::Open(path_, options);
     EXPECT_TRUE(journal.ok()) << journal.status().text();
-    return journal.ok() ? std::move(journal).value() : nullptr;
+    if (!journal.ok()) return nullptr;
+    is_new_ = journal.value()->is_new();
+    return std::make_unique<StoreUser>(std::move(journal).value());
   }
   std::string Refusal() const {
     const auto journal = Journal::Open(path_);
@@ -43,6 +46,7 @@ class JournalFixture : public testing::Test {
 
   std::string directory_;
   std::string path_;
+  bool is_new_ = false;  // what Open found
 };
 
 }  // namespace ringway

@@ -109,7 +109,7 @@ TEST_F(JournalTest, JournalOfVersionOneIsConvertedWithItsTermAndGroups) {
     const auto journal = Open();
     ASSERT_NE(journal, nullptr);
     EXPECT_EQ(journal->term(), term);
-    EXPECT_FALSE(journal->is_new());
+    EXPECT_FALSE(is_new_);
     ASSERT_EQ(journal->groups().size(), 1u);
     EXPECT_EQ(journal->groups()[0].SerializeAsString(), GroupOf("a", 5).SerializeAsString());
   }

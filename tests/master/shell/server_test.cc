@@ -25,7 +25,7 @@ class ServerTest : public testing::Test {
   void Start(std::chrono::milliseconds hello_timeout = std::chrono::seconds(30), std::uint32_t detect_ms = 3000,
              std::unique_ptr<Journal> journal = nullptr) {
     ServerOptions options;
-    options.journal = std::move(journal);
+    options.store = std::move(journal);
     options.hello_timeout = hello_timeout;
     options.coordinator.detect_ms = detect_ms;
     auto listening = net::ListenTcp(net::ResolveBlocking({.host = "127.0.0.1", .port = 0}, true).value());

@@ -1,0 +1,195 @@
+#include "master/shell/etcd_lane.h"
+
+#include <httplib.h>
+
+#include <algorithm>
+#include <asio/post.hpp>
+#include <chrono>
+#include <utility>
+
+#include "master/shell/etcd_json.h"
+
+namespace ringway {
+namespace {
+
+constexpr int kHttpOk = 200;
+constexpr int kHttpUnauthorized = 401;
+constexpr Duration kShutPeriod = std::chrono::milliseconds(20);
+
+Duration LeftUntil(TimePoint deadline) { return std::max(deadline - MonotonicNow(), Duration(1000)); }
+
+std::unique_ptr<httplib::ClientImpl> Dial(const EtcdOptions& options, const Endpoint& endpoint) {
+  if (options.ca.empty()) return std::make_unique<httplib::ClientImpl>(endpoint.host, endpoint.port);
+  auto client = std::make_unique<httplib::SSLClient>(endpoint.host, endpoint.port, options.cert, options.key);
+  client->set_ca_cert_path(options.ca);
+  client->enable_server_certificate_verification(true);
+  return client;
+}
+
+}  // namespace
+
+EtcdLane::EtcdLane(asio::io_context& io, EtcdOptions options, Duration answer_within,
+                   std::function<void(const kv::Reply&)> on_reply)
+    : io_(io),
+      options_(std::move(options)),
+      answer_within_(answer_within),
+      on_reply_(std::make_shared<std::function<void(const kv::Reply&)>>(std::move(on_reply))),
+      thread_([this] { Run(); }) {}
+
+EtcdLane::~EtcdLane() {
+  std::unique_lock lock(mutex_);
+  ends_ = true;
+  wake_.notify_all();
+  while (!ended_) {
+    wake_.wait_for(lock, kShutPeriod);
+    lock.unlock();
+    ShutOverdue(MonotonicNow());
+    lock.lock();
+  }
+  lock.unlock();
+  thread_.join();
+}
+
+void EtcdLane::Ask(kv::Request request) {
+  const std::lock_guard lock(mutex_);
+  if (jobs_.size() >= kQueueMax) {
+    return Deliver({.number = request.number, .status = Status(Code::kResourceExhausted, "too many requests wait")});
+  }
+  jobs_.push_back({std::move(request), MonotonicNow() + answer_within_});
+  wake_.notify_all();
+}
+
+void EtcdLane::Tick() { ShutOverdue(MonotonicNow()); }
+
+void EtcdLane::ShutOverdue(TimePoint now) {
+  std::shared_ptr<httplib::ClientImpl> client;
+  {
+    const std::lock_guard lock(mutex_);
+    if (overdue_at_ && now >= *overdue_at_) client = client_;
+  }
+  if (client != nullptr) client->stop();
+}
+
+void EtcdLane::Deliver(kv::Reply reply) {
+  asio::post(io_, [weak = std::weak_ptr(on_reply_), reply = std::move(reply)] {
+    if (const auto on_reply = weak.lock()) (*on_reply)(reply);
+  });
+}
+
+// ---- the thread
+
+void EtcdLane::Run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    wake_.wait(lock, [this] { return ends_ || !jobs_.empty(); });
+    if (jobs_.empty()) break;
+    const Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    Deliver(Carry(job));
+    lock.lock();
+  }
+  client_.reset();
+  ended_ = true;
+  wake_.notify_all();
+}
+
+kv::Reply EtcdLane::Carry(const Job& job) {
+  Result<kv::Reply> reply = MonotonicNow() < job.deadline
+                                ? TryOnce(job)
+                                : Result<kv::Reply>(Status(Code::kTimeout, "the requests before took too long"));
+  if (reply.ok()) return std::move(reply).value();
+  const Status failure(reply.status().code(), "etcd at " + Where() + ": " + reply.status().text());
+  UseNext();
+  return {.number = job.request.number, .status = failure};
+}
+
+Result<kv::Reply> EtcdLane::TryOnce(const Job& job) {
+  const EtcdCall call = EtcdCallOf(job.request, options_.prefix);
+  if (!options_.user.empty() && token_.empty()) {
+    if (Status status = LogIn(job.deadline); !status.ok()) return status;
+  }
+  Result<Answer> answer = Post(call.path, call.body, job.deadline);
+  if (answer.ok() && answer.value().http == kHttpUnauthorized && !options_.user.empty()) {  // the token has ended
+    if (Status status = LogIn(job.deadline); !status.ok()) return status;
+    answer = Post(call.path, call.body, job.deadline);
+  }
+  if (!answer.ok()) return answer.status();
+  if (answer.value().http != kHttpOk) {
+    return Status(Code::kIo, EtcdErrorIn(answer.value().body) + " (HTTP " + std::to_string(answer.value().http) + ")");
+  }
+  return EtcdReplyOf(job.request, options_.prefix, answer.value().body);
+}
+
+Status EtcdLane::LogIn(TimePoint deadline) {
+  token_.clear();
+  const EtcdCall call = EtcdLogin(options_.user, options_.password);
+  const Result<Answer> answer = Post(call.path, call.body, deadline);
+  if (!answer.ok()) return answer.status();
+  if (answer.value().http != kHttpOk) {
+    return {Code::kIo, "it does not take user " + options_.user + ": " + EtcdErrorIn(answer.value().body) +
+                           "; correct --store-user and --store-password-file"};
+  }
+  Result<std::string> token = EtcdTokenIn(answer.value().body);
+  if (!token.ok()) return token.status();
+  token_ = std::move(token).value();
+  return Status::Ok();
+}
+
+std::shared_ptr<httplib::ClientImpl> EtcdLane::Client() {
+  const std::lock_guard lock(mutex_);
+  if (client_ == nullptr) {
+    client_ = Dial(options_, options_.endpoints[endpoint_]);
+    client_->set_keep_alive(true);
+    client_->set_tcp_nodelay(true);
+    client_->set_decompress(false);
+  }
+  return client_;
+}
+
+void EtcdLane::UseNext() {
+  const std::lock_guard lock(mutex_);
+  client_.reset();
+  token_.clear();
+  endpoint_ = (endpoint_ + 1) % options_.endpoints.size();
+}
+
+Result<EtcdLane::Answer> EtcdLane::Post(const std::string& path, const std::string& body, TimePoint deadline) {
+  const std::shared_ptr<httplib::ClientImpl> client = Client();
+  const Duration left = LeftUntil(deadline);
+  client->set_connection_timeout(left);
+  client->set_read_timeout(left);
+  client->set_write_timeout(left);
+  httplib::Request request;
+  request.method = "POST";
+  request.path = path;
+  request.body = body;
+  request.headers = {{"Content-Type", "application/json"}};
+  if (!token_.empty()) request.headers.emplace("Authorization", token_);
+  Answer answer;
+  bool is_too_large = false;
+  request.content_receiver = [&](const char* bytes, std::size_t size, std::uint64_t, std::uint64_t) {
+    is_too_large = answer.body.size() + size > kAnswerBytesMax;
+    if (is_too_large || MonotonicNow() >= deadline) return false;
+    answer.body.append(bytes, size);
+    return true;
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    overdue_at_ = deadline;
+  }
+  const httplib::Result result = client->send(request);
+  {
+    const std::lock_guard lock(mutex_);
+    overdue_at_.reset();
+  }
+  if (result) {
+    answer.http = result->status;
+    return answer;
+  }
+  if (is_too_large) return Status(Code::kProtocol, "its answer is larger than any that it should give");
+  if (MonotonicNow() >= deadline) return Status(Code::kTimeout, "it does not answer in time");
+  return Status(Code::kIo, httplib::to_string(result.error()) + " error");
+}
+
+}  // namespace ringway

@@ -1,0 +1,37 @@
+// The options that say where the master keeps its groups: --store and what belongs to it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <asio/io_context.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "master/leadership/store.h"
+#include "proto/result.h"
+
+namespace ringway {
+
+struct StoreOptions {
+  std::string store;  // as it was given; empty: a file in the state directory
+  std::string journal;
+  bool start_new = false;
+  std::string advertise;  // HOST:PORT of this master for those who look for the leader; empty: where it listens
+  std::string ca, cert, key, user, password_file;
+  std::int64_t lease_s = 2;
+  bool insecure = false;  // the program's
+};
+
+void AddStoreOptions(CLI::App& app, StoreOptions* options);
+
+// Returns Ok if the options fit together, and the file can be written.
+Status CheckStore(const StoreOptions& options);
+
+struct Listening {
+  std::uint16_t wanted_port = 0;  // 0: any
+  std::string address;            // that it has
+};
+// Opens a file, or begins to seek the leadership when the store is started. Null for none. Says which it is in the log.
+Result<std::unique_ptr<Store>> OpenStore(asio::io_context& io, const StoreOptions& options, const Listening& at);
+
+}  // namespace ringway
