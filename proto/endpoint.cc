@@ -1,8 +1,10 @@
 #include "proto/endpoint.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <system_error>
+#include <utility>
 
 namespace ringway {
 
@@ -35,6 +37,25 @@ Result<Endpoint> ParseEndpointToDial(const std::string& text) {
                                               "is listened on (its log says it: listening address=)");
   }
   return endpoint;
+}
+
+Result<std::vector<Endpoint>> ParseEndpointsToDial(const std::string& text) {
+  std::vector<Endpoint> endpoints;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', begin), text.size());
+    Result<Endpoint> endpoint = ParseEndpointToDial(text.substr(begin, comma - begin));
+    if (!endpoint.ok()) return endpoint.status();
+    const std::string name = ToString(endpoint.value());
+    const auto is_same = [&](const Endpoint& other) { return ToString(other) == name; };
+    if (std::any_of(endpoints.begin(), endpoints.end(), is_same))
+      return Status(Code::kInvalidArgument, name + " is named twice");
+    if (endpoints.size() == kEndpointsMax) {
+      return Status(Code::kInvalidArgument, "more than " + std::to_string(kEndpointsMax) + " addresses");
+    }
+    endpoints.push_back(std::move(endpoint).value());
+    begin = comma + 1;
+  }
+  return endpoints;
 }
 
 std::string ToString(const Endpoint& endpoint) {

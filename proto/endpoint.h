@@ -1,8 +1,10 @@
 // A host and a port as text: "127.0.0.1:7000", "[::1]:7000", "localhost:0". Values; any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "proto/result.h"
 
@@ -17,6 +19,9 @@ struct Endpoint {
 Result<Endpoint> ParseEndpoint(const std::string& text);
 // The same of an address to connect to: port 0 is refused.
 Result<Endpoint> ParseEndpointToDial(const std::string& text);
+// Some of them, with commas between: kEndpointsMax at most, none of them twice.
+inline constexpr std::size_t kEndpointsMax = 16;
+Result<std::vector<Endpoint>> ParseEndpointsToDial(const std::string& text);
 std::string ToString(const Endpoint& endpoint);
 
 // Advice for an errno of bind or listen, to be appended to an error text.

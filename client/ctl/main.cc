@@ -79,7 +79,9 @@ void AddCommands(CLI::App& app, Options* options) {
 Options ParseOptions(CLI::App& app, int argc, char** argv) {
   Options options;
   app.fallthrough();  // --master and --socket may also follow the command
-  app.add_option("--master", options.master, "master to ask, HOST:PORT (default: none; give this or --socket)");
+  app.add_option("--master", options.master,
+                 "master to ask, HOST:PORT; of several, with commas between, the one that leads (default: none; give "
+                 "this or --socket)");
   app.add_option("--socket", options.socket, "socket of the daemon to ask (default: none)");
   auto* timeout = app.add_option("--timeout-ms", options.timeout_ms, "how long to wait for the answer; drain: 60000 ms")
                       ->default_str(std::to_string(options.timeout_ms) + " ms")
@@ -98,13 +100,13 @@ Options ParseOptions(CLI::App& app, int argc, char** argv) {
 
 Result<shell::MasterAddress> MasterOf(const Options& options, const std::string& without) {
   if (options.master.empty()) return Status(Code::kInvalidArgument, without);
-  const Result<Endpoint> endpoint = ParseEndpointToDial(options.master);
-  if (!endpoint.ok()) return Status(endpoint.status().code(), "--master: " + endpoint.status().text());
+  Result<std::vector<Endpoint>> endpoints = ParseEndpointsToDial(options.master);
+  if (!endpoints.ok()) return Status(endpoints.status().code(), "--master: " + endpoints.status().text());
   // Every role of the installation may query.
   Result<shell::TlsSetup> tls =
       shell::SetUpTls(options.tls, {.roles = {ProcessRole::kOperator, ProcessRole::kMaster, ProcessRole::kDaemon}});
   if (!tls.ok()) return tls.status();
-  return shell::MasterAddress{.endpoint = endpoint.value(), .security = std::move(tls.value().security)};
+  return shell::MasterAddress{.endpoints = std::move(endpoints).value(), .security = std::move(tls.value().security)};
 }
 
 // Without either option, the daemon of this host, if there is one.
@@ -181,8 +183,8 @@ Result<std::string> RunPlan(const Options& options) {
 
 int RunDoctor(const Options& options) {
   if (!options.master.empty()) {
-    if (const auto master = ParseEndpointToDial(options.master); !master.ok()) {
-      shell::Die(kProgram, "--master: " + master.status().text());
+    if (const auto masters = ParseEndpointsToDial(options.master); !masters.ok()) {
+      shell::Die(kProgram, "--master: " + masters.status().text());
     }
   }
   const Findings findings = Examine(options.doctor, {.master = options.master,

@@ -163,6 +163,10 @@ Result<std::string> Render(const std::string& json_text) {
   if (!status.is_object()) return Status(Code::kProtocol, "the status is no JSON object");
   std::string out;
   if (const auto master = status.find("master"); master != status.end()) {
+    if (Text(*master, "role") == "standby") {
+      const std::string leader = Text(*master, "leader");
+      out += "this master stands by; " + (leader.empty() ? "none is known to lead" : leader + " leads") + "\n";
+    }
     out += "master  term " + Text(*master, "term") + "  up " + Text(*master, "uptime_s") + " s  journal " +
            Text(*master, "journal") + "\n" + RenderSecurity(*master);
   }

@@ -29,8 +29,8 @@ MasterLink::MasterLink(asio::io_context& context, MasterLinkOptions options, Mas
 MasterLink::~MasterLink() { Stop(); }
 
 void MasterLink::Start() {
-  ConnectOptions connect{.address = options_.address,
-                         .timeout = options_.attempt_timeout,
+  ConnectOptions connect{.address = address(),
+                         .timeout = AttemptTimeout(),
                          .allow_remote = options_.allow_remote,
                          .security = options_.security,
                          .whom = {.role = ProcessRole::kMaster, .name = {}},
@@ -56,11 +56,11 @@ void MasterLink::OnConnected(Result<Connection> connected) {
   *message.mutable_hello() = options_.hello;
   socket_->Queue(message);
   socket_->Flush();
-  timer_.After(options_.attempt_timeout, [this] { OnNoAnswer(); });
+  timer_.After(AttemptTimeout(), [this] { OnNoAnswer(); });
 }
 
 void MasterLink::OnNoAnswer() {
-  Lost(Status(Code::kMasterUnreachable, options_.address + " does not answer: is it a ringway-master?"));
+  Lost(Status(Code::kMasterUnreachable, address() + " does not answer: is it a ringway-master?"));
 }
 
 void MasterLink::Send(const control::ToMaster& message) {
@@ -95,8 +95,9 @@ Status MasterLink::OnFrame(std::span<const std::byte> frame) {
 
 Status MasterLink::OnFirst(const control::FromMaster& message) {
   if (message.has_refusal()) {
+    hint_ = message.refusal().leader();
     Lost(Status(FailureFromWire(message.refusal().code(), Code::kJoinRefused),
-                "the master at " + options_.address + " refuses this daemon: " + message.refusal().text()));
+                "the master at " + address() + " refuses this daemon: " + message.refusal().text()));
     return Status::Ok();
   }
   if (!message.has_hello_reply()) return {Code::kProtocol, "the master's first message is no answer to the hello"};
@@ -162,16 +163,48 @@ void MasterLink::OnClosed(const std::string& why) {
               why + (plain ? "; if the master has certificates, give --tls-dir here, too" : "")));
 }
 
+// Of several the others are to be asked soon, also where one's host is gone.
+Duration MasterLink::AttemptTimeout() const {
+  return options_.addresses.size() == 1 ? options_.attempt_timeout : options_.attempt_timeout / 3;
+}
+
+// Each once in a round, or two that name each other would keep it from a third.
+bool MasterLink::TurnToNext() {
+  const auto& all = options_.addresses;
+  tried_.insert(at_);
+  const bool is_round = tried_.size() == all.size();
+  if (is_round) tried_.clear();
+  const auto hinted = std::find(all.begin(), all.end(), std::exchange(hint_, ""));
+  const auto at = static_cast<std::size_t>(hinted - all.begin());
+  if (hinted != all.end() && !tried_.contains(at)) {
+    at_ = at;
+  } else {
+    do {
+      at_ = (at_ + 1) % all.size();
+    } while (tried_.contains(at_));
+  }
+  return is_round;
+}
+
 void MasterLink::Lost(const Status& why) {
   if (socket_ != nullptr) socket_->Close();
   const bool was_up = std::exchange(up_, false);
   if (stopped_) return;
+  // That another one leads says less than why that one cannot be reached.
+  const bool only_stands_by = !hint_.empty();
+  if (!why_ || !only_stands_by) why_ = why;
+  if (was_up) tried_.clear();
+  const bool is_round = TurnToNext();
   // A master that is back is not to meet all daemons in the same moment.
-  const Duration half = pause_ / 2;
+  const Duration pause = is_round || was_up ? pause_ : options_.pause_min;
+  const Duration half = pause / 2;
   timer_.After(half + Jitter(who_, ++attempts_, half), [this] { Start(); });
-  pause_ = std::min(pause_ * 2, options_.pause_max);
-  if (was_up) return sink_->OnMasterDown(why.text());
-  sink_->OnMasterRefused(why);
+  if (is_round) pause_ = std::min(pause_ * 2, options_.pause_max);
+  if (was_up) {
+    why_.reset();
+    return sink_->OnMasterDown(why.text());
+  }
+  if (is_round) sink_->OnMasterRefused(*std::exchange(why_, std::nullopt));
 }
 
 }  // namespace ringway::net

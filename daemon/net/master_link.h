@@ -3,6 +3,10 @@
 //   connecting --hello answered--> up --reset, silence of detect_ms--> waiting (50 ms .. 1 s) --> connecting ...
 //              --Refusal--> refused (reported to the sink; a later retry may succeed)
 //
+// With several masters one leads, and the others refuse the hello. They are tried in turn; where one names the leader,
+// that is tried next, if it is in the list: so nobody can send a daemon elsewhere. Each round over the list ends with a
+// pause, however many hints there were, and reports one failure.
+//
 // Terms fence: a master of a lower term than an earlier one, or another one of the same term, is not followed. It was
 // started on another journal, or is a predecessor that has not noticed its end.
 //
@@ -12,7 +16,10 @@
 #include <asio/io_context.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "proto/clock.h"
 #include "proto/control.pb.h"
@@ -35,7 +42,7 @@ class MasterSink {
 };
 
 struct MasterLinkOptions {
-  std::string address;
+  std::vector<std::string> addresses;  // of masters, HOST:PORT; not empty
   bool allow_remote = false;
   std::shared_ptr<Security> security = nullptr;
   control::DaemonHello hello;
@@ -54,6 +61,8 @@ class MasterLink : public FrameSink {
   void Start();
   void Stop();
   bool up() const { return up_; }
+  // The master that it is connected to, or tries.
+  const std::string& address() const { return options_.addresses[at_]; }
   // Dropped while the link is down.
   void Send(const control::ToMaster& message);
   // Sent with the next heartbeats.
@@ -72,6 +81,9 @@ class MasterLink : public FrameSink {
   void OnNoAnswer();
   void OnHeartbeat();
   void Lost(const Status& why);
+  // Takes the master to try next. Returns whether this one was the last of a round.
+  bool TurnToNext();
+  Duration AttemptTimeout() const;
 
   asio::io_context& context_;
   const Clock& clock_;
@@ -92,6 +104,10 @@ class MasterLink : public FrameSink {
   TimePoint next_heartbeat_{};
   std::uint32_t term_ = 0;  // of the master followed last
   std::uint64_t instance_ = 0;
+  std::size_t at_ = 0;           // in the addresses
+  std::set<std::size_t> tried_;  // in this round
+  std::string hint_;             // the leader, by the last refusal; empty: it named none
+  std::optional<Status> why_;    // the failure of this round that says most
   bool up_ = false;
   bool stopped_ = false;
 };

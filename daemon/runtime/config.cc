@@ -115,12 +115,20 @@ void CheckListenOrExit(const Config& config, const Endpoint& master) {
   }
 }
 
+// Returns the first.
+Endpoint CheckMastersOrExit(const Config& config, bool allowed) {
+  const Result<std::vector<Endpoint>> masters = ParseEndpointsToDial(config.master);
+  if (!masters.ok()) shell::Die(kProgram, "--master: " + masters.status().text());
+  for (const Endpoint& master : masters.value()) {
+    const Status dials = allowed ? Status::Ok() : shell::CheckDialsLoopback("--master", master);
+    if (!dials.ok()) shell::Die(kProgram, dials.text());
+  }
+  return masters.value().front();
+}
+
 void CheckOrExit(Config& config, const Endpoint& listen) {
-  const Endpoint master = EndpointOrExit("--master", config.master);
-  if (master.port == 0) shell::Die(kProgram, "--master: port 0 cannot be dialled; give the master's port");
   const bool allowed = config.insecure || config.tls.security != nullptr;
-  const Status dials = allowed ? Status::Ok() : shell::CheckDialsLoopback("--master", master);
-  if (!dials.ok()) shell::Die(kProgram, dials.text());
+  const Endpoint master = CheckMastersOrExit(config, allowed);
   const shell::Reach reach = config.advertise.has_value() ? shell::Reach::kAny : shell::Reach::kOtherHosts;
   const auto address = shell::ResolveListen("--listen", listen, allowed ? reach : shell::Reach::kThisHost);
   if (!address.ok()) shell::Die(kProgram, address.status().text());
@@ -193,7 +201,9 @@ std::string DefaultFlightFile() {
 
 // The options that say who the daemon is, and where.
 void AddPlaces(CLI::App& app, Config& config, PlaceTexts& texts) {
-  app.add_option("--master", config.master, "HOST:PORT of ringway-master")->required();
+  app.add_option("--master", config.master,
+                 "HOST:PORT of ringway-master; of several, with commas between: it follows the one that leads")
+      ->required();
   app.add_option("--socket", config.socket, "path of the Unix socket that trainers connect to")->required();
   app.add_option("--socket-mode", texts.socket_mode,
                  "its file mode: who may be a trainer (default: 0666 less the umask)")

@@ -20,7 +20,7 @@
 namespace ringway::daemon {
 
 struct Config {
-  std::string master;                    // HOST:PORT of ringway-master
+  std::string master;                    // HOST:PORT of ringway-master; of several, with commas between
   std::string socket;                    // path that trainers connect to
   local::SocketFile socket_file;         // of that path
   std::string listen;                    // HOST:PORT that other daemons connect to; port 0: any

@@ -10,6 +10,8 @@
 
 #include "daemon/net/kernel_advice.h"
 #include "daemon/runtime/descriptors.h"
+#include "proto/check.h"
+#include "proto/endpoint.h"
 #include "proto/frame_codec.h"
 #include "proto/shell/log.h"
 #include "proto/shell/notify.h"
@@ -162,7 +164,9 @@ Status Daemon::Prepare() {
 
 void Daemon::StartMasterLink() {
   net::MasterLinkOptions options;
-  options.address = config_.master;
+  const Result<std::vector<Endpoint>> masters = ParseEndpointsToDial(config_.master);
+  RINGWAY_CHECK(masters.ok());  // as ParseConfigOrExit has
+  for (const Endpoint& master : masters.value()) options.addresses.push_back(ToString(master));
   options.allow_remote = config_.insecure;
   options.security = config_.tls.security;
   options.hello.set_version_min(kProtocolVersionMin);
@@ -313,7 +317,7 @@ void Daemon::OnMasterUp(const control::HelloReply& reply) {
   listener_->SetDetectMs(reply.detect_ms());
   dialer_->SetDetectMs(reply.detect_ms());
   shell::Log(shell::Level::kInfo, "master_up",
-             {{"master", config_.master}, {"daemon", std::to_string(reply.daemon_id())}, {"term", reply.term()}});
+             {{"master", master_->address()}, {"daemon", std::to_string(reply.daemon_id())}, {"term", reply.term()}});
   if (!to_data_.TryPost([this, reply] { data_.OnMasterUp(reply); })) {
     return master_->Break("the data thread does not keep up");
   }

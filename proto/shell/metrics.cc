@@ -125,6 +125,7 @@ void AddDaemon(const json& daemon, Metrics& out) {
 
 void AddMaster(const json& master, const json& daemons, Metrics& out) {
   AddProcess(master, "master", out);
+  out.Gauge("leads", "Whether it leads; 0: it stands by.", {}, Word(master, "role") == "standby" ? 0 : 1);
   out.Gauge("term", "Of this life of the master.", {}, Number(master, "term"));
   out.Gauge("uptime_seconds", "Since it was started.", {}, Number(master, "uptime_s"));
   out.Gauge("journal_ok", "Whether changes can be written.", {}, Word(master, "journal") == "ok" ? 1 : 0);

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -69,8 +70,14 @@ struct Wait final : net::StreamSink {
 // A connection to a master that is used step by step. Each may take `timeout`.
 class Conversation {
  public:
-  Conversation(const MasterAddress& master, std::chrono::milliseconds timeout)
-      : master_(master), where_(ToString(master.endpoint)), who_(NameOfMaster(master.endpoint)), timeout_(timeout) {}
+  Conversation(const Endpoint& master, std::shared_ptr<net::Security> security, std::chrono::milliseconds timeout)
+      : master_(master),
+        security_(std::move(security)),
+        where_(ToString(master)),
+        who_(NameOfMaster(master)),
+        timeout_(timeout) {}
+
+  const Endpoint& master() const { return master_; }
 
   // The other end closed it, or it broke.
   bool cut_off() const { return cut_off_; }
@@ -81,7 +88,7 @@ class Conversation {
                     {.address = where_,
                      .timeout = timeout_,
                      .allow_remote = true,
-                     .security = master_.security,
+                     .security = security_,
                      .whom = {.role = ProcessRole::kMaster, .name = {}},
                      .tuning = {}},
                     [&](Result<net::Connection> connected) {
@@ -115,7 +122,7 @@ class Conversation {
         return Status::Ok();
       case net::StreamIo::Kind::kEnd:
         cut_off_ = true;
-        if (master_.security != nullptr) return ReadFailure(who_, 0);
+        if (security_ != nullptr) return ReadFailure(who_, 0);
         return {Code::kProtocol, who_ +
                                      " closed the connection without an answer: is it a ringway-master? If it has "
                                      "certificates, give --tls-dir"};
@@ -132,7 +139,8 @@ class Conversation {
     return wait->over ? Status::Ok() : LateAnswer(who_);
   }
 
-  const MasterAddress master_;
+  const Endpoint master_;
+  const std::shared_ptr<net::Security> security_;
   const std::string where_;
   const std::string who_;
   const std::chrono::milliseconds timeout_;
@@ -155,8 +163,7 @@ Status NoMasters(const Endpoint& master) {
 }
 
 // One request, one answer.
-Result<control::FromMaster> Ask(Conversation& conversation, const MasterAddress& master,
-                                const control::ToMaster& request) {
+Result<control::FromMaster> Ask(Conversation& conversation, const control::ToMaster& request) {
   if (Status status = conversation.Dial(); !status.ok()) return status;
   std::string out;
   AppendFrame(request, out);
@@ -167,37 +174,79 @@ Result<control::FromMaster> Ask(Conversation& conversation, const MasterAddress&
     const Result<std::size_t> bytes = conversation.Read(buffer);
     if (!bytes.ok()) return bytes.status();
     if (Status status = reader.Feed(std::span(buffer).first(bytes.value())); !status.ok()) {
-      return Status(status.code(), NameOfMaster(master.endpoint) + ": " + status.text());
+      return Status(status.code(), NameOfMaster(conversation.master()) + ": " + status.text());
     }
     if (const auto frame = reader.Next()) {
       control::FromMaster reply;
-      if (!ParseFrame(*frame, reply).ok()) return NoMasters(master.endpoint);
+      if (!ParseFrame(*frame, reply).ok()) return NoMasters(conversation.master());
       return reply;
     }
   }
 }
 
-Result<control::FromMaster> AskOnce(const MasterAddress& master, const control::ToMaster& request,
-                                    std::chrono::milliseconds timeout) {
-  Conversation conversation(master, timeout);
-  return Ask(conversation, master, request);
-}
-
 // A master under a flood of connections makes room by closing some: asks again, less and less often, until `timeout` is
 // over. For requests that change nothing.
-Result<control::FromMaster> AskUntilAnswered(const MasterAddress& master, const control::ToMaster& request,
-                                             std::chrono::milliseconds timeout) {
+Result<control::FromMaster> AskUntilAnswered(const Endpoint& master, const std::shared_ptr<net::Security>& security,
+                                             const control::ToMaster& request, std::chrono::milliseconds timeout) {
   constexpr std::chrono::milliseconds kPauseMin{100};
   constexpr std::chrono::milliseconds kPauseMax{1000};
   const auto end = std::chrono::steady_clock::now() + timeout;
   for (auto pause = kPauseMin;; pause = std::min(2 * pause, kPauseMax)) {
-    Conversation conversation(master, timeout);
-    Result<control::FromMaster> reply = Ask(conversation, master, request);
+    Conversation conversation(master, security, timeout);
+    Result<control::FromMaster> reply = Ask(conversation, request);
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
     if (reply.ok() || !conversation.cut_off() || left <= pause) return reply;
     timeout = left - pause;
     std::this_thread::sleep_for(pause);
   }
+}
+
+// An order is given once to each.
+Result<control::FromMaster> AskOnce(const Endpoint& master, const std::shared_ptr<net::Security>& security,
+                                    const control::ToMaster& request, std::chrono::milliseconds timeout) {
+  Conversation conversation(master, security, timeout);
+  return Ask(conversation, request);
+}
+
+struct LeadersAnswer {
+  Endpoint from;
+  control::FromMaster message;
+};
+
+// The master that an answer names as the one that leads; empty if it does not matter, or the answer is the leader's.
+std::string LeaderNamedIn(const control::FromMaster& answer) {
+  return answer.has_refusal() ? answer.refusal().leader() : answer.status().leader();
+}
+
+// `ask` is AskOnce or AskUntilAnswered.
+Result<LeadersAnswer> AskLeader(const MasterAddress& masters, const control::ToMaster& request,
+                                std::chrono::milliseconds timeout, decltype(AskOnce)* ask) {
+  std::vector<Endpoint> left = masters.endpoints;
+  std::optional<LeadersAnswer> standby;
+  Status failure(Code::kMasterUnreachable, "no master leads");
+  while (!left.empty()) {
+    const Endpoint one = left.front();
+    left.erase(left.begin());
+    Result<control::FromMaster> answer = ask(one, masters.security, request, timeout);
+    if (!answer.ok()) {
+      failure = answer.status();
+      continue;
+    }
+    const control::FromMaster& message = answer.value();
+    if (!message.has_refusal() && !message.status().stands_by()) return LeadersAnswer{one, message};
+    if (message.has_refusal()) {
+      failure = {FailureFromWire(message.refusal().code(), Code::kMasterUnreachable),
+                 NameOfMaster(one) + ": " + message.refusal().text()};
+    } else if (!standby) {
+      standby = LeadersAnswer{one, message};
+    }
+    const std::string leader = LeaderNamedIn(message);
+    const auto named =
+        std::find_if(left.begin(), left.end(), [&](const auto& other) { return ToString(other) == leader; });
+    if (named != left.end()) std::rotate(left.begin(), named, named + 1);
+  }
+  if (standby) return *standby;
+  return failure;
 }
 
 }  // namespace
@@ -206,32 +255,32 @@ Result<std::string> QueryMaster(const MasterAddress& master, std::chrono::millis
                                 const control::StatusRequest& request) {
   control::ToMaster message;
   *message.mutable_status() = request;
-  const Result<control::FromMaster> reply = AskUntilAnswered(master, message, timeout);
+  const Result<LeadersAnswer> reply = AskLeader(master, message, timeout, AskUntilAnswered);
   if (!reply.ok()) return reply.status();
-  if (!reply.value().has_status()) return NoMasters(master.endpoint);
-  return reply.value().status().json();
+  if (!reply.value().message.has_status()) return NoMasters(reply.value().from);
+  return reply.value().message.status().json();
 }
 
 Status GiveOrder(const MasterAddress& master, const control::ToMaster& order, std::chrono::milliseconds timeout) {
-  const Result<control::FromMaster> reply = AskOnce(master, order, timeout);
+  const Result<LeadersAnswer> reply = AskLeader(master, order, timeout, AskOnce);
   if (!reply.ok()) return reply.status();
-  if (!reply.value().has_order()) {
-    return {Code::kProtocol, NameOfMaster(master.endpoint) + " answered with something else: is it older?"};
+  if (!reply.value().message.has_order()) {
+    return {Code::kProtocol, NameOfMaster(reply.value().from) + " answered with something else: is it older?"};
   }
-  return StatusOf(reply.value().order());
+  return StatusOf(reply.value().message.order());
 }
 
 Result<std::string> QueryPlan(const MasterAddress& master, const control::PlanRequest& request,
                               std::chrono::milliseconds timeout) {
   control::ToMaster message;
   *message.mutable_plan() = request;
-  const Result<control::FromMaster> reply = AskUntilAnswered(master, message, timeout);
+  const Result<LeadersAnswer> reply = AskLeader(master, message, timeout, AskUntilAnswered);
   if (!reply.ok()) return reply.status();
-  if (!reply.value().has_plan()) {
+  if (!reply.value().message.has_plan()) {
     return Status(Code::kProtocol,
-                  NameOfMaster(master.endpoint) + " answered with something else than a plan: is it older?");
+                  NameOfMaster(reply.value().from) + " answered with something else than a plan: is it older?");
   }
-  const control::PlanReply& plan = reply.value().plan();
+  const control::PlanReply& plan = reply.value().message.plan();
   if (plan.code() == 0) return plan.json();
   return StatusOf(plan);
 }
@@ -240,13 +289,13 @@ Result<control::TraceReply> QueryTrace(const MasterAddress& master, const contro
                                        std::chrono::milliseconds timeout) {
   control::ToMaster message;
   *message.mutable_trace() = request;
-  Result<control::FromMaster> reply = AskUntilAnswered(master, message, timeout);
+  const Result<LeadersAnswer> reply = AskLeader(master, message, timeout, AskUntilAnswered);
   if (!reply.ok()) return reply.status();
-  if (!reply.value().has_trace_reply()) {
+  if (!reply.value().message.has_trace_reply()) {
     return Status(Code::kProtocol,
-                  NameOfMaster(master.endpoint) + " answered with something else than a trace: is it older?");
+                  NameOfMaster(reply.value().from) + " answered with something else than a trace: is it older?");
   }
-  const control::TraceReply& trace = reply.value().trace_reply();
+  const control::TraceReply& trace = reply.value().message.trace_reply();
   if (trace.code() != 0) return StatusOf(trace);
   return trace;
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "proto/control.pb.h"
 #include "proto/endpoint.h"
@@ -14,10 +15,13 @@
 namespace ringway::shell {
 
 struct MasterAddress {
-  Endpoint endpoint;
+  std::vector<Endpoint> endpoints;                    // not empty; of several masters one leads
   std::shared_ptr<net::Security> security = nullptr;  // null: in the clear
 };
 
+// Of several masters the one that leads is asked: each is tried once, and where one names the leader, that is next, if it
+// is in the list. Each has `timeout`, in which the status of one that stands by is an answer where none leads.
+//
 // A request for status or plan is repeated until the timeout if the master closes the connection without an answer.
 //
 // Returns the status as JSON text; an older master gives all groups, whatever `request` says. Errors:

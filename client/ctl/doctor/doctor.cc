@@ -209,11 +209,27 @@ class Examination {
                            [](const CertificateFacts& one) { return !one.running || !one.identity.empty(); });
   }
 
+  // Of several masters the one that leads, if it is found; else the first.
+  std::string LeaderAmong(const std::string& addresses) const {
+    Result<std::vector<Endpoint>> masters = ParseEndpointsToDial(addresses);
+    if (!masters.ok() || masters.value().size() == 1) return addresses;
+    std::string leader = ToString(masters.value().front());
+    for (const Endpoint& one : masters.value()) {
+      const shell::MasterAddress whom = {{one}, security_};
+      const auto query = [whom, timeout = context_.timeout] { return shell::QueryMaster(whom, timeout); };
+      const Awaited<std::string> answer = Bounded(ToString(one), query);
+      if (!answer || !answer->ok()) continue;
+      const Json status = Json::parse(answer->value(), nullptr, false);
+      if (TextAt(At(status, "master"), "role") == "leader") return ToString(one);
+    }
+    return leader;
+  }
+
   void AskMaster() {
     MasterFacts& master = facts_.master;
-    for (const std::string& address :
+    for (const std::string& addresses :
          {context_.master, ValueOf(daemon_config_, "master"), TextAt(facts_.daemon.self(), "master")}) {
-      if (master.place.empty()) master.place = address;
+      if (master.place.empty()) master.place = LeaderAmong(addresses);
     }
     master.expected = !master.place.empty();
     if (!master.expected) master.place = ValueOf(master_config_, "listen");
@@ -228,7 +244,7 @@ class Examination {
     const Result<Endpoint> number = address->ok() ? ParseEndpoint(net::ToString(address->value())) : address->status();
     master.outcome = number.status();
     if (!number.ok()) return;
-    const shell::MasterAddress whom = {number.value(), security_};
+    const shell::MasterAddress whom = {{number.value()}, security_};
     Ask(&master, "master", [whom, timeout = context_.timeout] { return shell::QueryMaster(whom, timeout); });
     master.clock_ahead_s = tls::SecondsUntil(TextAt(master.self(), "utc"));
     if (master.answers()) MeasurePath(whom, address->value());
@@ -252,7 +268,7 @@ class Examination {
   Code AskInFull(const shell::MasterAddress& whom, std::uint32_t segment_bytes) const {
     const control::PlanRequest request = RequestOfSize(segment_bytes, whom.security != nullptr);
     const auto query = [whom, request, timeout = context_.timeout] { return shell::QueryPlan(whom, request, timeout); };
-    const Awaited<std::string> answer = Bounded(ToString(whom.endpoint), query);
+    const Awaited<std::string> answer = Bounded(ToString(whom.endpoints.front()), query);
     return answer ? answer->status().code() : Code::kResourceExhausted;
   }
 

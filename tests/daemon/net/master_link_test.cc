@@ -30,7 +30,7 @@ class MasterLinkTest : public NetTest {
     auto [fd, address] = ListenOnLoopback();
     listening_ = std::move(fd);
     MasterLinkOptions options;
-    options.address = address;
+    options.addresses = {address};
     options.attempt_timeout = std::chrono::milliseconds(200);
     options.pause_min = std::chrono::milliseconds(1);
     options.pause_max = std::chrono::milliseconds(5);
@@ -140,13 +140,118 @@ TEST_F(MasterLinkTest, NothingIsSentWhileDown) {
   EXPECT_EQ(ReadAvailable(master.get()), "");
 }
 
+// Several masters: this test plays them all.
+class SeveralMastersTest : public NetTest {
+ protected:
+  void Start(std::size_t masters) {
+    MasterLinkOptions options;
+    for (std::size_t i = 0; i < masters; ++i) {
+      auto [fd, address] = ListenOnLoopback();
+      listening_.push_back(std::move(fd));
+      options.addresses.push_back(address);
+    }
+    addresses_ = options.addresses;
+    options.pause_min = std::chrono::milliseconds(1);
+    options.pause_max = std::chrono::milliseconds(5);
+    link_.emplace(context_, options, &sink_);
+    link_->Start();
+  }
+  void TearDown() override {
+    link_.reset();
+    Settle();
+  }
+  // The next attempt has to come to this one, which stands by and names that leader.
+  void StandBy(std::size_t master, const std::string& leader) {
+    const UniqueFd accepted = AcceptOn(listening_[master].get());
+    EXPECT_TRUE(NextFrame<control::ToMaster>(accepted.get()).has_hello());
+    control::FromMaster message;
+    message.mutable_refusal()->set_code(static_cast<std::uint32_t>(Code::kMasterUnreachable));
+    message.mutable_refusal()->set_text("stands by");
+    message.mutable_refusal()->set_leader(leader);
+    WriteAll(accepted.get(), FrameOf(message));
+    Settle();
+  }
+  UniqueFd Lead(std::size_t master, std::uint32_t term) {
+    UniqueFd accepted = AcceptOn(listening_[master].get());
+    EXPECT_TRUE(NextFrame<control::ToMaster>(accepted.get()).has_hello());
+    control::FromMaster message;
+    message.mutable_hello_reply()->set_version(kProtocolVersionMax);
+    message.mutable_hello_reply()->set_term(term);
+    message.mutable_hello_reply()->set_heartbeat_ms(1000);
+    message.mutable_hello_reply()->set_detect_ms(10'000);
+    const std::size_t before = sink_.ups.size();
+    WriteAll(accepted.get(), FrameOf(message));
+    EXPECT_TRUE(RunUntil([&] { return sink_.ups.size() == before + 1; }));
+    return accepted;
+  }
+
+  RecordingMasterSink sink_;
+  std::vector<UniqueFd> listening_;
+  std::vector<std::string> addresses_;
+  std::optional<MasterLink> link_;
+};
+
+TEST_F(SeveralMastersTest, LeaderThatAStandbyNamesIsTriedNext) {
+  Start(3);
+  StandBy(0, addresses_[2]);
+  const UniqueFd leader = Lead(2, 1);
+  EXPECT_EQ(link_->address(), addresses_[2]);
+  EXPECT_TRUE(sink_.refused.empty()) << "it is found within the first round";
+}
+
+TEST_F(SeveralMastersTest, NextLeaderIsFoundAlthoughTheStandbyStillNamesTheLast) {
+  Start(3);
+  UniqueFd leader = Lead(0, 1);
+  leader.Reset();
+  StandBy(1, addresses_[0]);
+  const UniqueFd next = Lead(2, 2);
+  EXPECT_EQ(sink_.downs.size(), 1U);
+}
+
+TEST_F(SeveralMastersTest, MastersThatNameEachOtherKeepNobodyFromTheThird) {
+  Start(3);
+  for (int round = 0; round < 3; ++round) {
+    StandBy(0, addresses_[1]);
+    StandBy(1, addresses_[0]);
+    if (round < 2) StandBy(2, "");
+  }
+  const UniqueFd leader = Lead(2, 1);
+  EXPECT_EQ(sink_.refused.size(), 2U) << "one failure a round";
+}
+
+TEST_F(SeveralMastersTest, AddressOutsideTheListIsNotFollowed) {
+  auto [fd, stranger] = ListenOnLoopback();
+  Start(2);
+  StandBy(0, stranger);
+  const UniqueFd leader = Lead(1, 1);
+  EXPECT_TRUE(link_->up());
+}
+
+TEST_F(SeveralMastersTest, PredecessorThatWakesUpIsNotFollowed) {
+  Start(2);
+  UniqueFd leader = Lead(0, 1);
+  leader.Reset();
+  UniqueFd next = Lead(1, 2);
+  next.Reset();
+  {
+    const UniqueFd old = AcceptOn(listening_[0].get());
+    control::FromMaster message;
+    message.mutable_hello_reply()->set_version(kProtocolVersionMax);
+    message.mutable_hello_reply()->set_term(1);
+    WriteAll(old.get(), FrameOf(message));
+    Settle();
+  }
+  const UniqueFd again = Lead(1, 3);
+  EXPECT_EQ(sink_.ups.size(), 3U);
+}
+
 // Returns the pauses between the attempts of a daemon of that name, without a master.
 std::vector<Duration> PausesOf(const std::string& name) {
   asio::io_context loop{1};
   SimulatedClock& clock = SimulatedClock::Make(loop);
   const e2e::ClosedPort nobody;
   MasterLinkOptions options;
-  options.address = nobody.address();
+  options.addresses = {nobody.address()};
   options.hello.set_name(name);
   RecordingMasterSink sink;
   MasterLink link(loop, options, &sink);
