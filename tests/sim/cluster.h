@@ -50,6 +50,7 @@ struct ClusterOptions {
   Duration stuck_after = std::chrono::seconds(3);       // for each peer's watchdog
   bool expects_stuck = false;                           // the watchdog may fire; otherwise that is a failure
   CoordinatorOptions master = {};
+  Duration record_delay = {};  // until a record of the master is written; 0: within its turn
   NetworkOptions network = {};
   bool trace = false;
   const history::Writer* history = nullptr;  // records submissions and outcomes; outlives the cluster
@@ -237,6 +238,7 @@ class Cluster {
     std::uint32_t term = 0;
     std::map<std::string, record::Group> journal;  // on its disk
     bool disk_full = false;
+    bool writing = false;
     bool dies_when_recorded = false;
   };
   using LinkId = links::LinkId;
@@ -276,6 +278,7 @@ class Cluster {
   void SendOfMaster();
   // Returns false if the master died meanwhile.
   bool Record();
+  void WriteDown(const std::vector<record::Group>& groups);
   void MasterHears(Coordinator::Connection from, const control::ToMaster& message);
   void MasterLoses(Coordinator::Connection connection);
   void TryConnect(Host daemon);

@@ -30,6 +30,7 @@ void Cluster::StartMaster() {
   options.journaled = true;
   options.term = ++master_.term;
   options.instance = master_.term;
+  master_.writing = false;
   master_.coordinator = std::make_unique<Coordinator>(options);
   std::vector<record::Group> groups;
   for (const auto& [name, group] : master_.journal) groups.push_back(group);
@@ -93,21 +94,39 @@ void Cluster::MasterLoses(Coordinator::Connection connection) {
   DrainMaster();
 }
 
+void Cluster::WriteDown(const std::vector<record::Group>& groups) {
+  for (const record::Group& group : groups) {
+    if (group.members().empty()) {
+      master_.journal.erase(group.name());
+    } else {
+      master_.journal[group.name()] = group;
+    }
+  }
+}
+
 bool Cluster::Record() {
   if (master_.coordinator->NeedsRecord() && master_.disk_full) master_.coordinator->OnRecordFailed();
-  while (master_.coordinator->NeedsRecord() && !master_.disk_full) {
+  while (master_.coordinator->NeedsRecord() && !master_.disk_full && !master_.writing) {
+    const std::vector<record::Group> groups = master_.coordinator->BeginRecord();
+    if (options_.record_delay > Duration()) {
+      master_.writing = true;
+      // A write of a master that is dead by then is refused by its successor's term.
+      events_.After(options_.record_delay, [this, groups, term = master_.term] {
+        if (master_.term != term) return;
+        WriteDown(groups);
+        if (!MasterAlive()) return;
+        master_.writing = false;
+        master_.coordinator->OnRecorded(events_.now());
+        DrainMaster();
+      });
+      return true;
+    }
     const bool dies = master_.dies_when_recorded;
     if (dies && random_() % 2 == 0) {
       KillMaster();
       return false;
     }
-    for (const record::Group& group : master_.coordinator->Unrecorded()) {
-      if (group.members().empty()) {
-        master_.journal.erase(group.name());
-      } else {
-        master_.journal[group.name()] = group;
-      }
-    }
+    WriteDown(groups);
     if (dies) {
       KillMaster();
       return false;

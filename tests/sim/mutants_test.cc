@@ -33,7 +33,8 @@ std::vector<NamedMutant> MutantsToHunt() {
            one.mutant == Mutant::kNeverReadyLate || one.mutant == Mutant::kWindowStopsAll ||
            one.mutant == Mutant::kWeighNothing || one.mutant == Mutant::kIgnoreSuspicions ||
            one.mutant == Mutant::kAdmitTheHeld || one.mutant == Mutant::kHoldTheForming ||
-           one.mutant == Mutant::kKeepHeld || one.mutant == Mutant::kAskNobody;
+           one.mutant == Mutant::kKeepHeld || one.mutant == Mutant::kAskNobody || one.mutant == Mutant::kIgnoreFence ||
+           one.mutant == Mutant::kIgnoreOrder;
   });
   return mutants;
 }

@@ -13,8 +13,10 @@
 #include "tests/sim/hung_scenarios.h"
 #include "tests/sim/isolation_scenarios.h"
 #include "tests/sim/master_scripts.h"
+#include "tests/sim/masters_scenarios.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/state_scenarios.h"
+#include "tests/sim/store_scenarios.h"
 
 namespace ringway::sim {
 namespace {
@@ -249,6 +251,24 @@ TEST(NewcomerThatTakesTheState, IsKnownToAllMembersAndTheMutantThatHidesItIsFoun
   EXPECT_TRUE(AllMembersHearOfIt());
   mutation::active = Mutant::kAskNobody;
   EXPECT_FALSE(AllMembersHearOfIt());
+  mutation::active = Mutant::kNone;
+}
+
+// Each in worlds of masters that share a store.
+TEST(MastersThatShareAStore, AgreeAndTheMutantsThatLeaveOutTheFenceOrTheOrderAreFound) {
+  constexpr std::uint64_t kSeeds = 100;
+  EXPECT_EQ(RunMasters(1, kSeeds), "");
+  for (const Mutant mutant : {Mutant::kIgnoreFence, Mutant::kIgnoreOrder}) {
+    mutation::active = mutant;
+    EXPECT_NE(RunMasters(1, kSeeds), "");
+    mutation::active = Mutant::kNone;
+  }
+}
+
+TEST(MasterThatDiesWhileItWrites, IsSucceededAndTheMutantThatSendsBeforeItHasWrittenIsFound) {
+  EXPECT_EQ(DisagreementsWhenTheMasterDiesWhileItWrites(), 0);
+  mutation::active = Mutant::kSendBeforeRecord;
+  EXPECT_GT(DisagreementsWhenTheMasterDiesWhileItWrites(), 0);
   mutation::active = Mutant::kNone;
 }
 
