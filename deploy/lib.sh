@@ -7,10 +7,10 @@ export LC_ALL=C.UTF-8
 # The packages that a build needs; the names are those of Debian 12, Debian 13 and Ubuntu 24.04.
 # shellcheck disable=SC2034  # used by those who source this
 BUILD_PACKAGES=(g++ cmake ninja-build ccache mold pkg-config protobuf-compiler libprotobuf-dev libasio-dev libspdlog-dev
-  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev libsqlite3-dev libssl-dev)
+  libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libxxhash-dev libsqlite3-dev libssl-dev libcpp-httplib-dev)
 # And what the tests need on top.
 # shellcheck disable=SC2034
-TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev libcpp-httplib-dev clang clang-tidy clang-format
+TEST_PACKAGES=(libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev etcd-server etcd-client clang clang-tidy clang-format
   libclang-rt-dev shellcheck systemd git iproute2 procps python3 python3-venv
   python3-dev)
 

@@ -34,7 +34,12 @@ Cluster::Cluster(const ClusterOptions& options) : options_(options) {
     Issue("m", "master");
     Issue("op", "operator");
   }
-  StartMaster(options.host + ":0");
+  masters_.resize(static_cast<std::size_t>(options.masters));
+  master_addresses_.resize(masters_.size());
+  for (std::size_t i = 0; i < masters_.size(); ++i) {
+    StartMaster(i, options.host + ":0");
+    master_address_ += (i == 0 ? "" : ",") + master_addresses_[i];
+  }
   for (int i = 0; i < options.daemons; ++i) AddDaemon();
 }
 
@@ -54,12 +59,13 @@ std::vector<std::string> Cluster::Secured(const std::string& name) const {
   return options_.host.starts_with("127.") ? std::vector<std::string>() : std::vector<std::string>{"--insecure"};
 }
 
-void Cluster::StartMaster(const std::string& listen) {
+void Cluster::StartMaster(std::size_t index, const std::string& listen) {
+  const bool is_shared = !options_.store.empty();
   std::vector<std::string> argv = {RINGWAY_MASTER,
                                    "--listen",
                                    listen,
-                                   "--journal",
-                                   directory_ / "master.db",
+                                   is_shared ? "--store" : "--journal",
+                                   is_shared ? options_.store : directory_ / "master.db",
                                    "--heartbeat-ms",
                                    std::to_string(options_.heartbeat_ms),
                                    "--detect-ms",
@@ -69,13 +75,21 @@ void Cluster::StartMaster(const std::string& listen) {
   const std::vector<std::string> secured = Secured("m");
   argv.insert(argv.end(), secured.begin(), secured.end());
   argv.insert(argv.end(), options_.master_options.begin(), options_.master_options.end());
-  master_ = std::make_unique<Process>(directory_, "master" + std::to_string(masters_++), argv);
+  masters_[index] = std::make_unique<Process>(directory_, "master" + std::to_string(masters_started_++), argv);
   const bool listens =
-      Eventually([this] { return !(master_address_ = master_->Logged("listening", "address")).empty(); });
+      Eventually([&] { return !(master_addresses_[index] = masters_[index]->Logged("listening", "address")).empty(); });
   EXPECT_TRUE(listens) << "the master does not start";
 }
 
-void Cluster::RestartMaster() { StartMaster(std::string(master_address_)); }
+void Cluster::RestartMaster(std::size_t index) { StartMaster(index, std::string(master_addresses_[index])); }
+
+std::optional<std::size_t> Cluster::Leader() const {
+  for (std::size_t i = 0; i < masters_.size(); ++i) {
+    if (masters_[i]->Exited().has_value()) continue;
+    if (StatusOfMaster(master_addresses_[i]).value("/master/role"_json_pointer, "") == "leader") return i;
+  }
+  return std::nullopt;
+}
 
 Cluster::~Cluster() {
   for (const auto& daemon : daemons_) {
@@ -86,9 +100,10 @@ Cluster::~Cluster() {
     EXPECT_TRUE(code == 0 || code == -SIGKILL) << daemon->label() << " ended with " << code.value_or(-1000);
     ExpectNoFaultOf(*daemon);
   }
-  if (!master_->Exited().has_value()) {
-    master_->Signal(SIGTERM);
-    EXPECT_EQ(master_->Wait(), 0);
+  for (const auto& master : masters_) {
+    if (master->Exited().has_value()) continue;
+    master->Signal(SIGTERM);
+    EXPECT_EQ(master->Wait(), 0);
   }
 }
 
@@ -160,9 +175,8 @@ Sessions Cluster::JoinWorld(std::uint32_t world, const std::string& group) const
   return JoinAll(options);
 }
 
-nlohmann::json Cluster::MasterStatus() const {
-  std::vector<std::string> argv = {RINGWAY_CTL, "--master",     master_address_, "status",
-                                   "--json",    "--timeout-ms", "60000"};
+nlohmann::json Cluster::StatusOfMaster(const std::string& address) const {
+  std::vector<std::string> argv = {RINGWAY_CTL, "--master", address, "status", "--json", "--timeout-ms", "60000"};
   const std::vector<std::string> secured = TlsOptionsOf("op");
   argv.insert(argv.end(), secured.begin(), secured.end());
   const Finished run = RunToEnd(argv);

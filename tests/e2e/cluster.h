@@ -34,6 +34,8 @@ struct ClusterOptions {
   std::string host = "127.0.0.1";    // where master and daemons listen
   int data_threads = DataThreads();  // of each daemon; 0: its own choice
   std::vector<std::string> master_options = {};
+  std::string store = {};  // etcd://..., of all masters; empty: a file
+  int masters = 1;
   bool tls = Tls();  // certificates for all: the master m, daemons by their labels, the operator op
 };
 
@@ -51,12 +53,17 @@ class Cluster {
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
 
-  Process& master() { return *master_; }
+  Process& master(std::size_t index = 0) { return *masters_[index]; }
+  std::size_t master_count() const { return masters_.size(); }
+  // The master that leads, as the masters say; nothing if none does.
+  std::optional<std::size_t> Leader() const;
   // A new one on the address and journal of the old, which must have ended. Waits until it listens.
-  void RestartMaster();
+  void RestartMaster(std::size_t index = 0);
   Process& daemon(std::size_t index) { return *daemons_[index]; }
   std::size_t daemon_count() const { return daemons_.size(); }
+  // Of several, with commas between.
   const std::string& master_address() const { return master_address_; }
+  const std::string& master_address(std::size_t index) const { return master_addresses_[index]; }
   std::string socket(std::size_t index) const { return directory_ / ("d" + std::to_string(index) + ".sock"); }
   const TemporaryDirectory& directory() const { return directory_; }
 
@@ -79,14 +86,15 @@ class Cluster {
   std::vector<std::string> TlsOptionsOf(const std::string& name) const;
 
   // Returns what ringwayctl prints; an empty object if it fails.
-  nlohmann::json MasterStatus() const;
+  nlohmann::json MasterStatus() const { return StatusOfMaster(master_address_); }
+  nlohmann::json StatusOfMaster(const std::string& address) const;
   nlohmann::json DaemonStatus(std::size_t index) const;
   bool MasterConnected(std::size_t index) const {
     return DaemonStatus(index).value("/daemon/master_connected"_json_pointer, false);
   }
 
  private:
-  void StartMaster(const std::string& listen);
+  void StartMaster(std::size_t index, const std::string& listen);
   std::unique_ptr<Process> StartDaemon(std::size_t index, const std::string& listen, const Place& place,
                                        const std::vector<std::string>& more) const;
   // The options that addresses beyond this host need; those of who has the certificate `name`.
@@ -94,8 +102,9 @@ class Cluster {
 
   TemporaryDirectory directory_;
   ClusterOptions options_;
-  std::unique_ptr<Process> master_;
-  int masters_ = 0;
+  std::vector<std::unique_ptr<Process>> masters_;
+  int masters_started_ = 0;
+  std::vector<std::string> master_addresses_;
   std::string master_address_;
   std::vector<std::unique_ptr<Process>> daemons_;
 };
