@@ -80,8 +80,7 @@ void Election::Tick(TimePoint now) {
   if (phase_ == Phase::kStandby && data_.number == 0 && now >= next_look_) Look(now);
   if (phase_ == Phase::kLoading && data_.number == 0) Load(now);
   if (lease_ != 0 && phase_ > Phase::kGranting && renewal_.number == 0 && now >= next_renewal_) {
-    constexpr int kRenewals = 4;  // in the time of a lease
-    next_renewal_ = now + std::chrono::seconds(options_.lease_s) / kRenewals;
+    next_renewal_ = now + RenewEvery();
     Send(renewal_, kv::Renew{lease_}, now);
   }
 }
@@ -172,7 +171,7 @@ void Election::OnLooked(const kv::Reply& reply, TimePoint now) {
   // Never 0, and never one of another process.
   lease_ = static_cast<kv::LeaseId>((options_.seed + ++leases_) & std::numeric_limits<kv::LeaseId>::max()) | 1;
   lease_until_ = now + std::chrono::seconds(options_.lease_s);
-  next_renewal_ = now;
+  next_renewal_ = now + RenewEvery();
   phase_ = Phase::kGranting;
   Send(data_, kv::Grant{lease_, options_.lease_s}, now);
 }

@@ -90,6 +90,7 @@ class Election {
   // Keeps where it was sent: to the lease, or to the rest.
   void Send(Flight& flight, decltype(kv::Request::what) what, TimePoint now);
   void SendWrite(TimePoint now);
+  Duration RenewEvery() const { return Duration(std::chrono::seconds(options_.lease_s)) / 4; }
   void CheckLease(TimePoint now);
   void Look(TimePoint now);
   void Load(TimePoint now);

@@ -168,6 +168,10 @@ Result<EtcdLane::Answer> EtcdLane::Post(const std::string& path, const std::stri
   if (!token_.empty()) request.headers.emplace("Authorization", token_);
   Answer answer;
   bool is_too_large = false;
+  request.response_handler = [&](const httplib::Response& response) {
+    answer.http = response.status;
+    return true;
+  };
   request.content_receiver = [&](const char* bytes, std::size_t size, std::uint64_t, std::uint64_t) {
     is_too_large = answer.body.size() + size > kAnswerBytesMax;
     if (is_too_large || MonotonicNow() >= deadline) return false;
@@ -183,12 +187,11 @@ Result<EtcdLane::Answer> EtcdLane::Post(const std::string& path, const std::stri
     const std::lock_guard lock(mutex_);
     overdue_at_.reset();
   }
-  if (result) {
-    answer.http = result->status;
-    return answer;
-  }
+  if (result) return answer;
   if (is_too_large) return Status(Code::kProtocol, "its answer is larger than any that it should give");
   if (MonotonicNow() >= deadline) return Status(Code::kTimeout, "it does not answer in time");
+  // Errors come with trailers, which cpp-httplib does not read.
+  if (answer.http != 0 && answer.http != kHttpOk && !answer.body.empty()) return answer;
   return Status(Code::kIo, httplib::to_string(result.error()) + " error");
 }
 

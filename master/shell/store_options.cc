@@ -104,12 +104,13 @@ Result<std::unique_ptr<Store>> OpenJournal(const StoreOptions& options, const st
 
 void AddStoreOptions(CLI::App& app, StoreOptions* options) {
   CLI::Option* store =
-      app.add_option("--store", options->store,
-                     "where the groups are kept: sqlite:FILE, for one master; "
-                     "etcd://HOST:PORT[,HOST:PORT...][/PREFIX], for any number, of which one leads; none")
+      app.add_option(
+             "--store", options->store,
+             "where the groups are kept: sqlite:FILE, for one master; etcd://HOST:PORT[,HOST:PORT...][/PREFIX], "
+             "for any number, of which one leads; none (default: as --journal)")
           ->check(shell::NotEmpty());
   app.add_option("--journal", options->journal,
-                 "short for --store sqlite:FILE, or --store none (default: in the state directory, none for port 0)")
+                 "short for --store sqlite:FILE, or --store none; by default in the state directory, none for port 0")
       ->excludes(store);
   app.add_flag("--new-journal", options->start_new,
                "begin without the groups of the journal that there is, which is kept as FILE.old, or FILE.old.N if "
@@ -121,14 +122,16 @@ void AddStoreOptions(CLI::App& app, StoreOptions* options) {
   app.add_option("--lease-s", options->lease_s,
                  "seconds after which a master that etcd does not hear leads no more, and another takes over")
       ->check(CLI::Range(1, 300))
-      ->default_str(std::to_string(options->lease_s) + " s");
-  app.add_option("--store-ca", options->ca, "certificate of the CA of etcd's certificates: speak TLS with it")
+      ->capture_default_str();
+  app.add_option("--store-ca", options->ca,
+                 "certificate of the CA of etcd's certificates: speak TLS with it (default: none)")
       ->check(shell::NotEmpty());
-  CLI::Option* cert = app.add_option("--store-cert", options->cert, "certificate that etcd wants to see, and");
-  app.add_option("--store-key", options->key, "its private key")->needs(cert);
+  CLI::Option* cert =
+      app.add_option("--store-cert", options->cert, "certificate that etcd wants to see, and (default: none)");
+  app.add_option("--store-key", options->key, "its private key (default: none)")->needs(cert);
   CLI::Option* password = app.add_option("--store-password-file", options->password_file,
-                                         "file whose first line is the password of --store-user");
-  app.add_option("--store-user", options->user, "user at etcd")->needs(password);
+                                         "file whose first line is the password of --store-user (default: none)");
+  app.add_option("--store-user", options->user, "user at etcd (default: none)")->needs(password);
 }
 
 Status CheckStore(const StoreOptions& options) {

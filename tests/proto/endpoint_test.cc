@@ -53,6 +53,20 @@ TEST(ParseEndpointToDialTest, PortZeroIsRefusedWithWhatToGive) {
   EXPECT_FALSE(ParseEndpointToDial("host").ok());
 }
 
+TEST(ParseEndpointsToDialTest, TakesSeveralAndRefusesWhatIsNone) {
+  const auto two = ParseEndpointsToDial("a:1,[::1]:2");
+  ASSERT_TRUE(two.ok()) << two.status().text();
+  ASSERT_EQ(two.value().size(), 2U);
+  EXPECT_EQ(ToString(two.value()[1]), "[::1]:2");
+  std::string many = "h:1";
+  for (std::size_t port = 2; port <= kEndpointsMax; ++port) many += ",h:" + std::to_string(port);
+  EXPECT_TRUE(ParseEndpointsToDial(many).ok());
+  for (const std::string& text : {std::string(""), std::string("a:1,"), std::string(",a:1"), std::string("a:1,a:1"),
+                                  std::string("a:1,b:0"), many + ",h:99"}) {
+    EXPECT_EQ(ParseEndpointsToDial(text).status().code(), Code::kInvalidArgument) << text;
+  }
+}
+
 TEST(ListenRemedyTest, IsAboutThePortOnlyWhereThePortIsInTheWay) {
   EXPECT_NE(ListenRemedy(EADDRINUSE).find("another port"), std::string::npos);
   EXPECT_NE(ListenRemedy(EACCES).find("1024"), std::string::npos);

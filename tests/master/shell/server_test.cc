@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "master/shell/journal.h"
 #include "proto/frame_codec.h"
 #include "proto/stream/address.h"
 #include "tests/master/shell/ask_over.h"
@@ -23,7 +24,7 @@ using asio::ip::tcp;
 class ServerTest : public testing::Test {
  protected:
   void Start(std::chrono::milliseconds hello_timeout = std::chrono::seconds(30), std::uint32_t detect_ms = 3000,
-             std::unique_ptr<Journal> journal = nullptr) {
+             std::unique_ptr<Store> journal = nullptr) {
     ServerOptions options;
     options.store = std::move(journal);
     options.hello_timeout = hello_timeout;
@@ -86,6 +87,127 @@ control::ToMaster HelloMessage(std::uint32_t version) {
   message.mutable_hello()->set_name("d");
   message.mutable_hello()->set_address("127.0.0.1:1");
   return message;
+}
+
+// Does what the test says.
+class PlayedStore final : public Store {
+ public:
+  void Start(StoreSink* sink) override { sink_ = sink; }
+  std::optional<Status> Write(const std::vector<record::Group>& groups) override {
+    written_ = groups;
+    return std::nullopt;
+  }
+  Status Check() override { return Status::Ok(); }
+  std::string Place() const override { return "played"; }
+
+  StoreSink& sink() { return *sink_; }
+  const std::vector<record::Group>& written() const { return written_; }
+
+ private:
+  StoreSink* sink_ = nullptr;
+  std::vector<record::Group> written_;
+};
+
+std::string FrameOfHello() {
+  std::string out;
+  AppendFrame(HelloMessage(kProtocolVersionMax), out);
+  return out;
+}
+
+TEST_F(ServerTest, MasterThatStandsByRefusesDaemonsAndOrdersAndNamesTheLeader) {
+  auto store = std::make_unique<PlayedStore>();
+  PlayedStore& played = *store;
+  Start(std::chrono::seconds(30), 3000, std::move(store));
+  played.sink().OnStandby("10.0.0.9:7400", Status::Ok());
+  Write(FrameOfHello());
+  const auto refused = Receive();
+  ASSERT_TRUE(refused && refused->has_refusal());
+  EXPECT_EQ(refused->refusal().leader(), "10.0.0.9:7400");
+  EXPECT_EQ(static_cast<Code>(refused->refusal().code()), Code::kMasterUnreachable);
+  EXPECT_FALSE(Receive()) << "the connection is closed";
+  tcp::socket other(io_);
+  other.connect(address_);
+  std::swap(other, client_);
+  control::ToMaster order;
+  order.mutable_evict()->set_group("g");
+  std::string out;
+  AppendFrame(order, out);
+  Write(out);
+  const auto answer = Receive();
+  ASSERT_TRUE(answer && answer->has_refusal());
+  EXPECT_EQ(answer->refusal().leader(), "10.0.0.9:7400");
+}
+
+TEST_F(ServerTest, MasterThatStandsBySaysSoInItsStatus) {
+  auto store = std::make_unique<PlayedStore>();
+  PlayedStore& played = *store;
+  Start(std::chrono::seconds(30), 3000, std::move(store));
+  played.sink().OnStandby("10.0.0.9:7400", Status::Ok());
+  std::string out;
+  control::ToMaster status;
+  status.mutable_status();
+  AppendFrame(status, out);
+  Write(out);
+  const auto reply = Receive();
+  ASSERT_TRUE(reply && reply->has_status());
+  EXPECT_TRUE(reply->status().stands_by());
+  EXPECT_EQ(reply->status().leader(), "10.0.0.9:7400");
+  EXPECT_NE(reply->status().json().find("\"role\":\"standby\""), std::string::npos) << reply->status().json();
+}
+
+TEST_F(ServerTest, DeposedMasterClosesItsDaemonsAndMayLeadAgain) {
+  auto store = std::make_unique<PlayedStore>();
+  PlayedStore& played = *store;
+  Start(std::chrono::seconds(30), 3000, std::move(store));
+  for (const std::uint32_t term : {4U, 6U}) {
+    played.sink().OnLead({.term = term});
+    tcp::socket daemon(io_);
+    daemon.connect(address_);
+    std::swap(daemon, client_);
+    Write(FrameOfHello());
+    const auto reply = Receive();
+    ASSERT_TRUE(reply && reply->has_hello_reply());
+    EXPECT_EQ(reply->hello_reply().term(), term);
+    played.sink().OnStandby("", Status(Code::kIo, "another master leads"));
+    EXPECT_FALSE(Receive()) << "it is to find the one that leads";
+    EXPECT_FALSE(server_->leads());
+    EXPECT_TRUE(server_->coordinator().daemons().empty());
+  }
+}
+
+TEST_F(ServerTest, ViewIsSentOnceTheStoreHasIt) {
+  auto store = std::make_unique<PlayedStore>();
+  PlayedStore& played = *store;
+  Start(std::chrono::seconds(30), 3000, std::move(store));
+  played.sink().OnLead({.term = 1});
+  std::string out = FrameOfHello();
+  control::ToMaster join;
+  join.mutable_join()->set_request_id(1);
+  join.mutable_join()->set_group("g");
+  join.mutable_join()->set_name("t");
+  join.mutable_join()->set_wait_world(1);
+  join.mutable_join()->set_min_world(1);
+  AppendFrame(join, out);
+  Write(out);
+  ASSERT_TRUE(RunUntil([&] { return !played.written().empty(); }));
+  EXPECT_EQ(played.written()[0].name(), "g");
+  EXPECT_TRUE(server_->coordinator().NeedsRecord()) << "the store has not answered";
+  played.sink().OnWritten(Status::Ok());
+  EXPECT_FALSE(server_->coordinator().NeedsRecord());
+  FrameReader reader;
+  std::array<std::byte, 4096> buffer;
+  const auto gets_view = [&] {
+    std::error_code error;
+    const std::size_t bytes = client_.read_some(asio::buffer(buffer), error);
+    EXPECT_TRUE(error || reader.Feed(std::span(buffer).first(bytes)).ok());
+    while (const auto frame = reader.Next()) {
+      control::FromMaster message;
+      if (ParseFrame(*frame, message).ok() && message.has_view()) return message.view().view().members_size() == 1;
+    }
+    return false;
+  };
+  client_.non_blocking(true);
+  EXPECT_TRUE(RunUntil(gets_view));
 }
 
 TEST_F(ServerTest, ProgramAsksItselfWithoutAConnection) {
