@@ -49,6 +49,15 @@ std::string EtcdStore::Place() const {
   return out + etcd_.prefix;
 }
 
+Status EtcdStore::Check() {
+  if (election_.status().ok()) {
+    failure_ = Status::Ok();
+  } else if (failure_.ok()) {
+    failure_ = election_.status();
+  }
+  return failure_;
+}
+
 void EtcdStore::Start(StoreSink* sink) {
   sink_ = sink;
   Tick();
@@ -86,7 +95,10 @@ void EtcdStore::Report() {
   for (Election::Event& event : election_.TakeEvents()) {
     if (auto* lead = std::get_if<Election::Lead>(&event)) sink_->OnLead(std::move(lead->tenure));
     if (const auto* standby = std::get_if<Election::Standby>(&event)) sink_->OnStandby(standby->leader, standby->why);
-    if (const auto* written = std::get_if<Election::Written>(&event)) sink_->OnWritten(written->status);
+    if (const auto* written = std::get_if<Election::Written>(&event)) {
+      const Status known = Check();  // says the same as long as it fails
+      sink_->OnWritten(written->status.ok() || known.ok() ? written->status : known);
+    }
   }
 }
 

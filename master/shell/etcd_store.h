@@ -25,8 +25,8 @@ class EtcdStore final : public Store {
 
   void Start(StoreSink* sink) override;
   std::optional<Status> Write(const std::vector<record::Group>& groups) override;
-  // What the last request came to.
-  Status Check() override { return election_.status(); }
+  // The first failure since a request succeeded: which of the endpoints says what then changes all the time.
+  Status Check() override;
   std::string Place() const override;
 
  private:
@@ -38,6 +38,7 @@ class EtcdStore final : public Store {
   const EtcdOptions etcd_;
   StoreSink* sink_ = nullptr;
   Election election_;
+  Status failure_;
   net::Timer timer_;
   EtcdLane data_, lease_;
 };
