@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
 #include <thread>
 
@@ -29,7 +30,7 @@ class QueryTest : public testing::Test {
   }
   ~QueryTest() override { ::close(listening_); }
 
-  Status Ask() const { return QueryMaster({endpoint_}, std::chrono::milliseconds(50)).status(); }
+  Status Ask() const { return QueryMaster({{endpoint_}}, std::chrono::milliseconds(50)).status(); }
 
   const int listening_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   Endpoint endpoint_;
@@ -68,7 +69,7 @@ TEST_F(QueryTest, StatusIsAskedForAgainWhereTheConnectionIsClosedWithoutAnAnswer
     }
     ::close(second);
   });
-  const Result<std::string> status = QueryMaster({endpoint_}, std::chrono::seconds(20));
+  const Result<std::string> status = QueryMaster({{endpoint_}}, std::chrono::seconds(20));
   ::shutdown(listening_, SHUT_RDWR);
   master.join();
   ASSERT_TRUE(status.ok()) << status.status().text();
@@ -80,10 +81,96 @@ TEST_F(QueryTest, WhatClosesEveryConnectionIsNoMaster) {
   std::thread stranger([this] {
     for (int fd = 0; (fd = ::accept(listening_, nullptr, nullptr)) >= 0;) ::close(fd);
   });
-  const Status status = QueryMaster({endpoint_}, std::chrono::milliseconds(250)).status();
+  const Status status = QueryMaster({{endpoint_}}, std::chrono::milliseconds(250)).status();
   ::shutdown(listening_, SHUT_RDWR);
   stranger.join();
   EXPECT_TRUE(status.code() == Code::kProtocol || status.code() == Code::kIo) << status.text();
+}
+
+// Answers every request in the same way.
+class PlayedMaster {
+ public:
+  explicit PlayedMaster(const control::FromMaster& reply) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    EXPECT_EQ(::bind(listening_, reinterpret_cast<sockaddr*>(&address), length), 0);
+    EXPECT_EQ(::getsockname(listening_, reinterpret_cast<sockaddr*>(&address), &length), 0);
+    EXPECT_EQ(::listen(listening_, 8), 0);
+    endpoint_ = {"127.0.0.1", ntohs(address.sin_port)};
+    std::string frame;
+    AppendFrame(reply, frame);
+    thread_ = std::thread([this, frame] {
+      for (int fd = 0; (fd = ::accept(listening_, nullptr, nullptr)) >= 0;) {
+        ++asked_;
+        EXPECT_EQ(::send(fd, frame.data(), frame.size(), MSG_NOSIGNAL), static_cast<ssize_t>(frame.size()));
+        char byte = 0;
+        while (::recv(fd, &byte, 1, 0) > 0) {
+        }
+        ::close(fd);
+      }
+    });
+  }
+  ~PlayedMaster() {
+    ::shutdown(listening_, SHUT_RDWR);
+    thread_.join();
+    ::close(listening_);
+  }
+  PlayedMaster(const PlayedMaster&) = delete;
+  PlayedMaster& operator=(const PlayedMaster&) = delete;
+  const Endpoint& endpoint() const { return endpoint_; }
+  int asked() const { return asked_; }
+
+ private:
+  const int listening_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  Endpoint endpoint_;
+  std::atomic<int> asked_ = 0;
+  std::thread thread_;
+};
+
+control::FromMaster RefusalNaming(const std::string& leader) {
+  control::FromMaster message;
+  message.mutable_refusal()->set_code(static_cast<std::uint32_t>(Code::kMasterUnreachable));
+  message.mutable_refusal()->set_text("stands by");
+  message.mutable_refusal()->set_leader(leader);
+  return message;
+}
+
+TEST(SeveralMastersTest, OrderGoesToTheOneThatLeadsByTheShortestWay) {
+  control::FromMaster taken;
+  taken.mutable_order();
+  const PlayedMaster leader(taken);
+  const PlayedMaster second(RefusalNaming(""));
+  const PlayedMaster first(RefusalNaming(ToString(leader.endpoint())));
+  const Status given = GiveOrder({{first.endpoint(), second.endpoint(), leader.endpoint()}}, control::ToMaster(),
+                                 std::chrono::seconds(20));
+  EXPECT_TRUE(given.ok()) << given.text();
+  EXPECT_EQ(second.asked(), 0);
+}
+
+TEST(SeveralMastersTest, MastersThatNameEachOtherAreAskedOnceEach) {
+  const PlayedMaster a(RefusalNaming("127.0.0.1:1"));
+  const PlayedMaster b(RefusalNaming(ToString(a.endpoint())));
+  const Status given = GiveOrder({{a.endpoint(), b.endpoint()}}, control::ToMaster(), std::chrono::seconds(20));
+  EXPECT_EQ(given.code(), Code::kMasterUnreachable);
+  EXPECT_NE(given.text().find("stands by"), std::string::npos) << given.text();
+  EXPECT_EQ(a.asked() + b.asked(), 2);
+}
+
+TEST(SeveralMastersTest, StatusIsThatOfOneThatStandsByWhereNoneLeads) {
+  control::FromMaster standby;
+  standby.mutable_status()->set_json("standby");
+  standby.mutable_status()->set_stands_by(true);
+  const PlayedMaster a(standby);
+  const PlayedMaster b(standby);
+  const auto none = QueryMaster({{a.endpoint(), b.endpoint()}}, std::chrono::seconds(20));
+  ASSERT_TRUE(none.ok()) << none.status().text();
+  EXPECT_EQ(none.value(), "standby");
+  control::FromMaster leads;
+  leads.mutable_status()->set_json("leader");
+  const PlayedMaster leader(leads);
+  EXPECT_EQ(QueryMaster({{a.endpoint(), leader.endpoint()}}, std::chrono::seconds(20)).value(), "leader");
 }
 
 }  // namespace
