@@ -163,7 +163,7 @@ void MasterLink::OnClosed(const std::string& why) {
               why + (plain ? "; if the master has certificates, give --tls-dir here, too" : "")));
 }
 
-// Of several the others are to be asked soon, also where one's host is gone.
+// Where there are several, the others are to be asked soon, also if one's host is gone.
 Duration MasterLink::AttemptTimeout() const {
   return options_.addresses.size() == 1 ? options_.attempt_timeout : options_.attempt_timeout / 3;
 }

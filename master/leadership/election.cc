@@ -13,7 +13,7 @@ namespace {
 constexpr char kLeaderKey[] = "leader";
 constexpr char kStateKey[] = "state";
 constexpr std::string_view kGroupPrefix = "groups/";
-// Of one transaction: etcd takes 128 changes and 1.5 MiB.
+// In one transaction: etcd takes 128 changes and 1.5 MiB.
 constexpr std::size_t kChangesMax = 64;
 constexpr std::size_t kBytesMax = 1 << 20;
 constexpr int kRepeatsMax = 8;  // more writes than can be under way

@@ -1,9 +1,9 @@
-// One of several masters that share a store: seeks to lead, and writes while it does. Pure: replies of the store and the
-// time go in, requests and events come out.
+// One of several masters that share a store: seeks to lead, and writes while it does. Pure: replies of the store and
+// the time go in, requests and events come out.
 //
-//   standby --no leader--> grants a lease --> puts the key `leader` under it --> reads all --> puts the next term --> leads
-//      ^                                                                                                             |
-//      +------------- the lease is over, or was not renewed in time; another one leads ------------------------------+
+//   standby --no leader--> grants a lease, puts the key `leader` under it, reads all, puts the next term --> leads
+//      ^                                                                                                      |
+//      +---------- the lease is over, or was not renewed in time; another one leads --------------------------+
 //
 //   key       value
 //   leader    address of the master that leads; goes with its lease

@@ -1,5 +1,5 @@
-// Requests to a store of keys that several processes share, with the semantics of etcd: each change has a revision, which
-// only grows; a transaction is atomic; a key that was put under a lease goes when the lease ends.
+// Requests to a store of keys that several processes share, with the semantics of etcd: each change has a revision,
+// which only grows; a transaction is atomic; a key that was put under a lease goes when the lease ends.
 #pragma once
 
 #include <cstdint>

@@ -189,7 +189,8 @@ Result<EtcdLane::Answer> EtcdLane::Post(const std::string& path, const std::stri
   }
   if (result) return answer;
   if (is_too_large) return Status(Code::kProtocol, "its answer is larger than any that it should give");
-  if (MonotonicNow() >= deadline) return Status(Code::kTimeout, "it does not answer in time");
+  // Its own timeouts end a little before.
+  if (MonotonicNow() + kShutPeriod >= deadline) return Status(Code::kTimeout, "it does not answer in time");
   // Errors come with trailers, which cpp-httplib does not read.
   if (answer.http != 0 && answer.http != kHttpOk && !answer.body.empty()) return answer;
   return Status(Code::kIo, httplib::to_string(result.error()) + " error");

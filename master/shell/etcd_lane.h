@@ -2,7 +2,7 @@
 //
 //   Ask --> queue (kQueueMax; one more fails at once) --> HTTP --> the reply is posted to the loop
 //
-// Of several endpoints it stays with the one that answers; after a failure the next one is asked, by the next request.
+// It stays with the endpoint that answers; after a failure the next request goes to the next endpoint.
 // A call ends when its time is over, whatever the other end does: Tick shuts its connection down. An answer has
 // kAnswerBytesMax at most.
 //

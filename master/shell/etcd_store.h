@@ -1,5 +1,5 @@
-// A store in etcd, which any number of masters share: an Election over two lanes, so that requests about the lease do not
-// wait for others.
+// A store in etcd, which any number of masters share: an Election over two lanes, so that requests about the lease do
+// not wait for others.
 //
 // Threads: the loop's; each lane has one of its own. No call waits for etcd but the destructor, which gives the
 // leadership back, for `answer_within` at most.

@@ -19,8 +19,8 @@ struct MasterAddress {
   std::shared_ptr<net::Security> security = nullptr;  // null: in the clear
 };
 
-// Of several masters the one that leads is asked: each is tried once, and where one names the leader, that is next, if it
-// is in the list. Each has `timeout`, in which the status of one that stands by is an answer where none leads.
+// The one that leads among several masters is asked: each is tried once, and where one names the leader, that is next,
+// if it is in the list. Each has `timeout`. Where none leads, the status is that of one that stands by.
 //
 // A request for status or plan is repeated until the timeout if the master closes the connection without an answer.
 //

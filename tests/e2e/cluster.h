@@ -61,7 +61,7 @@ class Cluster {
   void RestartMaster(std::size_t index = 0);
   Process& daemon(std::size_t index) { return *daemons_[index]; }
   std::size_t daemon_count() const { return daemons_.size(); }
-  // Of several, with commas between.
+  // All of them, with commas between.
   const std::string& master_address() const { return master_address_; }
   const std::string& master_address(std::size_t index) const { return master_addresses_[index]; }
   std::string socket(std::size_t index) const { return directory_ / ("d" + std::to_string(index) + ".sock"); }

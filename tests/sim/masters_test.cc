@@ -1,4 +1,4 @@
-// Several masters and one store: whatever comes late, is lost, stops or dies, one leads, and what it has announced stays.
+// Several masters and one store: whatever comes late, is lost, stops or dies, one leads, and what it announced stays.
 #include <gtest/gtest.h>
 
 #include "tests/sim/masters_scenarios.h"

@@ -6,8 +6,8 @@
 
 namespace ringway::sim {
 
-// A member dies, then the master, so long after the loss, in the middle of writing its decision; then another member. The
-// successor has what was written. Returns whether the survivors of both deaths agree on all outcomes.
+// A member dies, then the master, so long after the loss, in the middle of writing its decision. The successor has what
+// was written. Returns whether the survivors agree on all outcomes.
 inline bool AgreesWhenTheMasterDiesWhileItWrites(Duration later) {
   ClusterOptions options;
   options.record_delay = std::chrono::milliseconds(40);

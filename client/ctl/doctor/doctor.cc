@@ -209,7 +209,7 @@ class Examination {
                            [](const CertificateFacts& one) { return !one.running || !one.identity.empty(); });
   }
 
-  // Of several masters the one that leads, if it is found; else the first.
+  // Returns the master that leads among these, if it is found; else the first.
   std::string LeaderAmong(const std::string& addresses) const {
     Result<std::vector<Endpoint>> masters = ParseEndpointsToDial(addresses);
     if (!masters.ok() || masters.value().size() == 1) return addresses;
