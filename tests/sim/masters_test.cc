@@ -7,9 +7,9 @@
 namespace ringway::sim {
 namespace {
 
-constexpr std::uint64_t kSeeds = RINGWAY_SIM_SEEDS / 10;
+constexpr std::uint64_t kMastersSeeds = RINGWAY_SIM_SEEDS / 10;
 
-TEST(Masters, NothingThatWasAnnouncedIsLostOrContradicted) { EXPECT_EQ(RunMasters(1, kSeeds), ""); }
+TEST(Masters, NothingThatWasAnnouncedIsLostOrContradicted) { EXPECT_EQ(RunMasters(1, kMastersSeeds), ""); }
 
 TEST(Masters, OneLeadsAndDecides) {
   Masters masters({.faults = false});
