@@ -16,7 +16,6 @@
 #include "tests/sim/masters_scenarios.h"
 #include "tests/sim/scenario.h"
 #include "tests/sim/state_scenarios.h"
-#include "tests/sim/store_scenarios.h"
 
 namespace ringway::sim {
 namespace {
@@ -263,13 +262,6 @@ TEST(MastersThatShareAStore, AgreeAndTheMutantsThatLeaveOutTheFenceOrTheOrderAre
     EXPECT_NE(RunMasters(1, kSeeds), "");
     mutation::active = Mutant::kNone;
   }
-}
-
-TEST(MasterThatDiesWhileItWrites, IsSucceededAndTheMutantThatSendsBeforeItHasWrittenIsFound) {
-  EXPECT_EQ(DisagreementsWhenTheMasterDiesWhileItWrites(), 0);
-  mutation::active = Mutant::kSendBeforeRecord;
-  EXPECT_GT(DisagreementsWhenTheMasterDiesWhileItWrites(), 0);
-  mutation::active = Mutant::kNone;
 }
 
 TEST(PeersThatWouldTakeTheState, FormTheirGroupAndTheMutantThatHoldsThemIsFound) {

@@ -1,7 +1,7 @@
 // A store that takes its time, and a master that dies meanwhile.
 #pragma once
 
-#include "tests/sim/isolation_scenarios.h"
+#include "tests/sim/hung_scenarios.h"
 #include "tests/sim/scenario.h"
 
 namespace ringway::sim {
