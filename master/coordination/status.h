@@ -1,7 +1,8 @@
 // The master's state as JSON, for ringwayctl and the page. Pure.
 //
-//   {"master": {"term", "version", "uptime_s", "utc", "protocol": [min, max], "journal", "journal_path", "role", "leader",
-//               "security", "contradictions", "ignored_messages", "left_out", "currency": of prices, or null},
+//   {"master": {"term", "version", "uptime_s", "utc", "protocol": [min, max], "journal", "journal_path", "role",
+//               "leader", "security", "contradictions", "ignored_messages", "left_out",
+//               "currency": of prices, or null},
 //    "daemons": [{"name", "site", "address", "connected", "draining", "peers", "memory_used", "memory_max"}],
 //    "groups": [{"name", "epoch": "t.c", "world_size", "min_world", "collecting", "prepared": epoch or null, "hung_ms",
 //                "ring": [names], "cost_hour", "cost_operation",
