@@ -187,6 +187,7 @@ Membership::Change Membership::OnView(const control::ViewFor& message) {
   if (message.prepared()) {
     RINGWAY_REACHED(kKeepPrepared);
     prepared_.Add(epoch, message.view());
+    listener_.OnPrepared(view.value());
     return TryActivate();
   }
   prepared_.KeepAll();

@@ -36,6 +36,8 @@ class Membership {
     // Frames up to `stop` are of no more use, and while the view is frozen nothing runs.
     virtual void OnStop() = 0;
     virtual void OnInstalled(const View& before) = 0;
+    // A view that an UpdateView may adopt.
+    virtual void OnPrepared(const View& next) = 0;
     // Adds the operations to a report.
     virtual void Describe(control::Report& report) const = 0;
     // Operations that the trainer still waits for end like this. Nothing runs any more.

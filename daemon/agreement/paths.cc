@@ -16,6 +16,8 @@ namespace {
 constexpr std::size_t kProbeBytes = 256 * 1024;
 // The rate of an uplink that is limited no more and was never measured, in bytes per second: beyond any path.
 constexpr double kNoLimit = 1e11;
+// Of a view with so many others at most, all paths are taken to be used; of a larger one, those on its rings.
+constexpr std::size_t kFewPaths = 4;
 
 }  // namespace
 
@@ -23,10 +25,12 @@ Paths::Paths(Context& ctx, Links& links)
     : ctx_(ctx),
       links_(links),
       book_(ctx.options.probes != nullptr ? ctx.options.probes : std::make_shared<flow::ProbeBook>()),
-      prober_(ctx.self, book_) {}
+      prober_(ctx.self, book_),
+      warmer_(book_) {}
 
-void Paths::OnStanding(PeerId other, const std::string& host, std::uint64_t probe_bytes) {
-  prober_.Want(other, host, probe_bytes, ctx_.now);
+void Paths::OnStanding(PeerId other, const LinkTerms& terms) {
+  prober_.Want(other, terms.host, terms.probe_bytes, ctx_.now);
+  warmer_.Know(other, terms.host, terms.probe_bytes, terms.round_trip);
   reports_.Recall(other, prober_.RateTo(other));
   reports_.Recall({}, prober_.RateTo({}));
   SayAllowed();
@@ -35,14 +39,16 @@ void Paths::OnStanding(PeerId other, const std::string& host, std::uint64_t prob
 void Paths::Forget(PeerId other) {
   reports_.Forget(other);
   prober_.Forget(other);
+  warmer_.Forget(other);
 }
 
 bool Paths::OnSamples(std::span<const flow::PathSample> samples, const flow::Bandwidth& uplink) {
   const bool moved = std::any_of(samples.begin(), samples.end(),
                                  [](const flow::PathSample& sample) { return sample.traffic.delivered > 0; });
-  reports_.Add(samples, uplink, ctx_.now);
+  if (!warmer_.is_active()) reports_.Add(samples, uplink, ctx_.now);
   if (prober_.turn().empty()) Report();  // a probe's end says more than its beginning
   prober_.OnSamples(samples, ctx_.now);
+  warmer_.OnSamples(samples, ctx_.now);
   return moved;
 }
 
@@ -106,16 +112,17 @@ void Paths::SendProbeMessages() {
   }
 }
 
-std::set<PeerId> Paths::NeighboursOnRings() const {
-  const collective::Routes& routes = ctx_.view().routes;
-  const auto self = ctx_.view().RankOf(ctx_.self);
-  std::set<PeerId> neighbours;
+Paths::Neighbours Paths::NeighboursOnRings(const View& view) const {
+  const collective::Routes& routes = view.routes;
+  const auto self = view.RankOf(ctx_.self);
+  Neighbours neighbours;
   const auto add = [&](const std::vector<Rank>& order) {
     const auto here = std::find(order.begin(), order.end(), *self);
     if (here == order.end()) return;
     const Rank before = here == order.begin() ? order.back() : *(here - 1);
     const Rank after = here + 1 == order.end() ? order.front() : *(here + 1);
-    for (const Rank rank : {before, after}) neighbours.insert(PeerId(ctx_.view().infos[rank.value].peer_id()));
+    neighbours.before.insert(view.members[before.value]);
+    neighbours.after.insert(view.members[after.value]);
   };
   if (!self) return neighbours;
   add(routes.ring);
@@ -123,11 +130,34 @@ std::set<PeerId> Paths::NeighboursOnRings() const {
   return neighbours;
 }
 
+std::vector<PeerId> Paths::UsedBy(const View& view, const Neighbours& neighbours) const {
+  std::vector<PeerId> used(neighbours.after.begin(), neighbours.after.end());
+  used.insert(used.end(), neighbours.before.begin(), neighbours.before.end());
+  if (view.world_size() <= kFewPaths + 1) used.insert(used.end(), view.members.begin(), view.members.end());
+  return used;
+}
+
+void Paths::OnPrepared(const View& next) {
+  std::vector<PeerId> used;
+  if (ctx_.views.installed()) used = UsedBy(ctx_.view(), NeighboursOnRings(ctx_.view()));
+  if (std::exchange(warmed_in_, ctx_.view().epoch) != ctx_.view().epoch) warmer_.Stop();
+  const Neighbours neighbours = NeighboursOnRings(next);
+  for (const PeerId other : UsedBy(next, neighbours)) {
+    if (std::find(used.begin(), used.end(), other) != used.end()) continue;
+    const bool is_after = neighbours.after.contains(other);
+    warmer_.Begin(other, ctx_.now + (is_after ? Duration() : flow::Warmer::kLater), ctx_.now);
+  }
+}
+
 void Paths::Tick(bool may_probe) {
   SayAllowed();
   if (ctx_.views.installed() && std::exchange(rings_of_, ctx_.view().epoch) != ctx_.view().epoch) {
-    prober_.SetUsed(NeighboursOnRings());
+    Neighbours used = NeighboursOnRings(ctx_.view());
+    used.after.merge(used.before);
+    prober_.SetUsed(std::move(used.after));
   }
+  if (warmed_in_ != ctx_.view().epoch) warmer_.Stop();
+  warmer_.Tick(ctx_.now);
   const flow::Prober::Ended ended = prober_.Tick(ctx_.now, may_probe);
   SendProbeMessages();
   const std::map<PeerId, double> probed = prober_.TakeProbed();
@@ -147,10 +177,24 @@ void Paths::Tick(bool may_probe) {
   if (!ended.others.empty() || !overdue.empty() || !probed.empty()) Report();
 }
 
-bool Paths::NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out) {
+void Paths::AddTargets(bool may_probe, std::vector<PeerId>& out) const {
+  if (warmer_.warming()) out.push_back(*warmer_.warming());
+  if (!may_probe) return;
+  for (const PeerId other : prober_.turn()) {
+    if (warmer_.warming() != other) out.push_back(other);
+  }
+}
+
+bool Paths::NextDummy(const LinkId& lane, std::uint32_t payload_bytes_max, bool may_probe, Outbound& out) {
   if (payload_bytes_max <= kSmallLanePayloadBytes) return false;  // large segments are what the path is measured for
+  if (!links_.IsUp(lane)) return false;
+  if (warmed_in_ != ctx_.view().epoch) warmer_.Stop();
   const auto room = std::min<std::uint32_t>(payload_bytes_max, kProbeBytes);
-  const std::uint32_t bytes = links_.IsUp(lane) ? prober_.Take(lane.other, room) : 0;
+  std::uint32_t bytes = 0;
+  if (warmer_.warming() == lane.other)
+    bytes = warmer_.Take(lane.other, room, ctx_.now);
+  else if (may_probe && prober_.turn().contains(lane.other))
+    bytes = prober_.Take(lane.other, room);
   if (bytes == 0) return false;
   Encode(lane, bytes, out);
   ctx_.counts.probe_bytes += bytes;

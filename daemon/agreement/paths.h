@@ -3,6 +3,7 @@
 //
 //   samples of traffic --> prober --turn--> probe frames --ended--> reports
 //   bandwidths, round trips, rates from before ---------------------> reports --> master
+//   a view is prepared --> warmer --> dummy frames over paths that only it uses
 //
 // Ownership: the Peer's. Only its owner knows whether anything else is to be sent (`may_probe`).
 #pragma once
@@ -13,12 +14,14 @@
 #include <set>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "daemon/agreement/context.h"
 #include "daemon/agreement/links.h"
 #include "daemon/agreement/path_reports.h"
 #include "daemon/flow/prober.h"
 #include "daemon/flow/traffic.h"
+#include "daemon/flow/warmer.h"
 #include "proto/control.pb.h"
 #include "proto/ids.h"
 
@@ -33,7 +36,7 @@ class Paths {
 
   // Its pair has come to stand: so many bytes may be spent on a probe. The master has heard of it before: nobody is
   // admitted later for a probe.
-  void OnStanding(PeerId other, const std::string& host, std::uint64_t probe_bytes);
+  void OnStanding(PeerId other, const LinkTerms& terms);
   void Forget(PeerId other);
   // Returns whether they have delivered anything.
   [[nodiscard]] bool OnSamples(std::span<const flow::PathSample> samples, const flow::Bandwidth& uplink);
@@ -41,15 +44,19 @@ class Paths {
   void Repeat();
 
   void OnProbe(PeerId from, const control::Probe& probe);
+  // A view that may be adopted: the paths that it uses beside those of the view in force are warmed until one is
+  // installed.
+  void OnPrepared(const View& next);
   void Tick(bool may_probe);
   // An operation is in flight here: nobody is probed from this host, nor it by others.
   void OnWork() { book_->OnWork(ctx_.now); }
   // No peer of this host has had one in flight for a moment.
   bool IsHostQuiet() const { return book_->IsQuiet(ctx_.now); }
-  // Whom probes may be sent to now.
-  const std::set<PeerId>& turn() const { return prober_.turn(); }
-  // REQUIRES: it is its turn.
-  bool NextProbe(const LinkId& lane, std::uint32_t payload_bytes_max, Outbound& out);
+  // Returns whether dummy frames are to be sent, to probe or warm a path.
+  bool has_dummies() const { return !prober_.turn().empty() || warmer_.warming(); }
+  // Adds those whom they may be sent to now. `may_probe`: nothing else is to be sent, which only probes require.
+  void AddTargets(bool may_probe, std::vector<PeerId>& out) const;
+  bool NextDummy(const LinkId& lane, std::uint32_t payload_bytes_max, bool may_probe, Outbound& out);
   // Makes an empty frame, which the other side skips; returns false if the lane is down.
   bool EmptyFrame(const LinkId& lane, Outbound& out);
 
@@ -62,14 +69,22 @@ class Paths {
   void Report(std::optional<PeerId> other, double rate, Duration round_trip);
   void SendProbeMessages();
   void Encode(const LinkId& lane, std::uint32_t bytes, Outbound& out);
-  // On the rings in force; two_rings goes both ways.
-  std::set<PeerId> NeighboursOnRings() const;
+  // On its rings, as far as there are any: two_rings goes both ways.
+  struct Neighbours {
+    std::set<PeerId> before;
+    std::set<PeerId> after;
+  };
+  Neighbours NeighboursOnRings(const View& view) const;
+  // Those that its large operations go to: first its successors on the rings.
+  std::vector<PeerId> UsedBy(const View& view, const Neighbours& neighbours) const;
 
   Context& ctx_;
   Links& links_;
   std::shared_ptr<flow::ProbeBook> book_;
   PathReports reports_;
   flow::Prober prober_;
+  flow::Warmer warmer_;
+  Epoch warmed_in_;  // the view in force when warming began
   double said_allowed_ = 0;
   Epoch rings_of_;  // the view whose rings the prober knows
 };

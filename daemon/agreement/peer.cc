@@ -112,6 +112,7 @@ class Peer::Impl final : private collective::BoardMember,
 
   // ---- Membership::Listener
   void OnStop() override;
+  void OnPrepared(const View& next) override { paths.OnPrepared(next); }
   void OnInstalled(const View& before) override;
   void Describe(control::Report& report) const override {
     operations.Describe(report);
@@ -385,7 +386,7 @@ void Peer::OnLinkUp(const LinkId& link, const LinkTerms& terms, TimePoint now) {
   Impl& in = impl_->At(now);
   if (!in.links.Knows(link.other)) return;
   if (in.ctx.view().Contains(link.other)) in.ctx.Moved();
-  if (in.links.OnUp(link, terms)) in.paths.OnStanding(link.other, terms.host, terms.probe_bytes);
+  if (in.links.OnUp(link, terms)) in.paths.OnStanding(link.other, terms);
 }
 
 void Peer::OnLinkDown(const LinkId& link, const std::string& why, TimePoint now) {
@@ -483,14 +484,13 @@ bool Peer::NextSegment(const LinkId& lane, std::uint32_t payload_bytes_max, std:
                        Outbound& out) {
   Impl& in = *impl_;
   if (in.frames.Next(lane, payload_bytes_max, scratch, out)) return true;
-  const bool is_probed = in.paths.turn().contains(lane.other) && in.MayProbe();
-  return is_probed && in.paths.NextProbe(lane, payload_bytes_max, out);
+  return in.paths.has_dummies() && in.paths.NextDummy(lane, payload_bytes_max, in.MayProbe(), out);
 }
 
 std::vector<PeerId> Peer::PeersWithWork() const {
   const Impl& in = *impl_;
   std::vector<PeerId> out;
-  if (!in.paths.turn().empty() && in.MayProbe()) out.assign(in.paths.turn().begin(), in.paths.turn().end());
+  if (in.paths.has_dummies()) in.paths.AddTargets(in.MayProbe(), out);
   in.frames.AddPeersWithWork(out);
   return out;
 }

@@ -1,6 +1,7 @@
 // Probes of paths: they spend what they may, and disturb nothing.
 #include <algorithm>
 
+#include "daemon/flow/warmer.h"
 #include "tests/sim/scenario.h"
 
 namespace ringway::sim {
@@ -12,6 +13,13 @@ constexpr std::uint64_t kMany = 40'000'000;
 std::unique_ptr<Cluster> FormedWithProbes(std::uint32_t world, std::uint64_t probe_bytes) {
   ClusterOptions options;
   options.probe_bytes = probe_bytes;
+  return Formed(world, options);
+}
+
+std::unique_ptr<Cluster> FormedFarWithProbes(std::uint32_t world, std::uint64_t probe_bytes) {
+  ClusterOptions options;
+  options.probe_bytes = probe_bytes;
+  options.delays_are_known = true;
   return Formed(world, options);
 }
 
@@ -89,15 +97,35 @@ TEST(ProbeTest, APeerThatDiesInAProbeIsLostAsEver) {
   CheckAgreement(*cluster, {0, 2});
 }
 
-TEST(ProbeTest, ANewcomerProbesNobodyBeforeItIsInTheView) {
-  const auto cluster = FormedWithProbes(2, kFew);
+TEST(ProbeTest, ANewcomersPathsAreWarmedBeforeItIsInTheViewAndProbedAfter) {
+  const auto cluster = FormedFarWithProbes(2, kFew);
   ASSERT_TRUE(cluster->RunUntil([&] { return ProbeBytes(*cluster, 0) == kFew; }));
   const std::uint32_t newcomer = cluster->AddNode(1);
-  EXPECT_FALSE(
-      cluster->RunUntil([&] { return cluster->IdOf(newcomer).value != 0 && ProbeBytes(*cluster, newcomer) > 0; },
-                        std::chrono::seconds(5)));
+  const auto sent = [&] { return cluster->IdOf(newcomer).value != 0 ? ProbeBytes(*cluster, newcomer) : 0; };
+  ASSERT_TRUE(cluster->RunUntil([&] { return sent() == kFew; })) << "to the one on another host";
+  EXPECT_FALSE(cluster->RunUntil([&] { return sent() > kFew; }, std::chrono::seconds(5)));
   SubmitAll(*cluster, Range(2), kUpdate);
-  EXPECT_TRUE(cluster->RunUntil([&] { return ProbeBytes(*cluster, newcomer) == 2 * kFew; }));
+  EXPECT_TRUE(cluster->RunUntil([&] { return sent() == (1 + 2) * kFew; }));
+}
+
+TEST(ProbeTest, WarmingDelaysNoOperationAndEndsWithTheNewView) {
+  const auto cluster = FormedFarWithProbes(2, kMany);
+  const std::uint32_t newcomer = cluster->AddNode(2);
+  const auto sent = [&] { return cluster->IdOf(newcomer).value != 0 ? ProbeBytes(*cluster, newcomer) : 0; };
+  ASSERT_TRUE(cluster->RunUntil([&] { return sent() > 0; }));
+  for (int i = 0; i < 5 && !cluster->Joined(newcomer); ++i) {
+    SubmitAll(*cluster, Range(2), kUpdate);
+    ASSERT_TRUE(Finish(*cluster, Range(2)));
+    (void)cluster->RunUntil([&] { return cluster->Joined(newcomer); }, std::chrono::milliseconds(100));
+  }
+  ASSERT_TRUE(cluster->Joined(newcomer));
+  const std::uint64_t before = sent();
+  EXPECT_EQ(before, flow::Warmer::kBytesMax) << "to its successor; the other path waits";
+  for (const std::uint32_t node : {0U, newcomer}) cluster->Submit(node, SumF32(kLarge));
+  EXPECT_FALSE(cluster->RunUntil([&] { return sent() > before; }, 2 * flow::Warmer::kTimeMax));
+  cluster->Submit(1, SumF32(kLarge));
+  EXPECT_TRUE(Finish(*cluster, Range(3)));
+  CheckAgreement(*cluster, Range(3));
 }
 
 // ---------------------------------------------------------------------------------------------- plans by rates

@@ -53,6 +53,7 @@ class MembershipTest : public testing::Test, private Membership::Listener {
 
   void OnStop() override { calls_ += "stop "; }
   void OnInstalled(const View&) override { calls_ += "installed "; }
+  void OnPrepared(const View&) override {}
   void Describe(control::Report&) const override {}
   void OnEnd(Code code, const std::string&) override { ended_with_ = code; }
   bool HasToFinish() const override { return false; }

@@ -47,16 +47,16 @@ class AllowedTest : public testing::Test, private Links::Listener {
 using Rates = std::vector<std::uint64_t>;
 
 TEST_F(AllowedTest, NothingIsSaidWhereAnyRateIsAllowed) {
-  paths_.OnStanding(PeerId(2), "", 0);
+  paths_.OnStanding(PeerId(2), {});
   paths_.Tick(false);
   EXPECT_EQ(ReportedRates(), Rates());
 }
 
 TEST_F(AllowedTest, LimitIsSaidWhenAPairStandsAndWhenItChanges) {
   book_->SetAllowed(1000);
-  paths_.OnStanding(PeerId(2), "", 0);
+  paths_.OnStanding(PeerId(2), {});
   EXPECT_EQ(ReportedRates(), Rates{1000});
-  paths_.OnStanding(PeerId(3), "", 0);
+  paths_.OnStanding(PeerId(3), {});
   paths_.Tick(false);
   EXPECT_EQ(ReportedRates(), Rates()) << "once";
   book_->SetAllowed(700);
