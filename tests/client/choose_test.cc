@@ -16,19 +16,19 @@ Offer Of(Standing standing, std::uint64_t revision, std::uint64_t layout = 1) {
 }
 
 std::uint64_t RevisionTaken(const std::vector<Offer>& offers, std::size_t rank = 0) {
-  const auto giver = ChooseGiver(offers, rank);
-  EXPECT_TRUE(giver.ok()) << giver.status().text();
-  return giver.ok() ? offers[giver.value()].revision : 0;
+  const auto source = ChooseSource(offers, rank);
+  EXPECT_TRUE(source.ok()) << source.status().text();
+  return source.ok() ? offers[source.value()].revision : 0;
 }
 
-TEST(ChooseGiverTest, OfTheHighestStandingThereIs) {
+TEST(ChooseSourceTest, OfTheHighestStandingThereIs) {
   using enum Standing;
   EXPECT_EQ(RevisionTaken({Of(kTrains, 930), Of(kRejoined, 950), Of(kNew, 99)}), 930U);
   EXPECT_EQ(RevisionTaken({Of(kNew, 99999), Of(kRejoined, 950), Of(kRejoined, 940)}), 950U);
   EXPECT_EQ(RevisionTaken({Of(kNew, 1), Of(kNew, 3), Of(kNew, 2)}), 3U);
 }
 
-TEST(ChooseGiverTest, OtherTensorsAreTheFaultOfWhoDoesNotTrain) {
+TEST(ChooseSourceTest, OtherTensorsAreTheFaultOfWhoDoesNotTrain) {
   using enum Standing;
   const std::vector<Offer> offers = {Of(kTrains, 5), Of(kRejoined, 6, 2)};
   EXPECT_EQ(RevisionTaken(offers, 0), 5U);
@@ -38,7 +38,7 @@ TEST(ChooseGiverTest, OtherTensorsAreTheFaultOfWhoDoesNotTrain) {
   EXPECT_EQ(ReferenceRank({Of(kNew, 5), Of(kRejoined, 5, 2), Of(kRejoined, 5)}), 1U);
 }
 
-TEST(ChooseGiverTest, StateOfOtherTensorsIsNotTakenThoughItsRankSends) {
+TEST(ChooseSourceTest, StateOfOtherTensorsIsNotTakenThoughItsRankSends) {
   using enum Standing;
   std::vector<Offer> offers = {Of(kNew, 6, 2), Of(kTrains, 5)};
   offers[0].strategy = static_cast<std::uint64_t>(StateStrategy::kSend);

@@ -168,9 +168,9 @@ TEST_F(SharedStateTest, FewerPiecesAreUnderWayWhereADaemonHasLittleMemory) {
   const std::size_t little = cluster_.AddDaemon({"--memory-max", "100M"});
   cluster_.AddDaemon();
   Join(2, false, little);
-  for (const std::size_t giver : {0, 1}) {
+  for (const std::size_t source : {0, 1}) {
     std::vector<Holding> holdings(2, {.tensors = {Bytes(8 * kPiece)}});
-    holdings[giver] = {.tensors = {Content(4, 8 * kPiece)}, .options = {.revision = 1}};
+    holdings[source] = {.tensors = {Content(4, 8 * kPiece)}, .options = {.revision = 1}};
     for (const auto& result : Sync(&holdings)) ASSERT_TRUE(result.ok()) << result.status().text();
     EXPECT_TRUE(holdings[0].tensors == holdings[1].tensors);
   }

@@ -231,7 +231,7 @@ TEST_F(StateBeforeAdmissionTest, StateThatChangesWithEachStepIsTakenAtTheAdmissi
   EXPECT_TRUE(pupil.Waits("changes with each step")) << pupil.texts();
 }
 
-TEST_F(StateBeforeAdmissionTest, MemberThatDiesWhileItGivesIsMadeUpForByTheOthers) {
+TEST_F(StateBeforeAdmissionTest, SourceThatDiesIsMadeUpForByTheOthers) {
   Begin(3);
   auto newcomer = BeginJoin(2);
   StepUntilOpen(3);
@@ -267,10 +267,10 @@ TEST_F(StateBeforeAdmissionTest, TwoNewcomersAtOnceAreBothServed) {
   }
 }
 
-TEST_F(StateBeforeAdmissionTest, NewcomerWhoseGiversEndForTheAdmissionOfAnotherOneIsServedAfterIt) {
+TEST_F(StateBeforeAdmissionTest, NewcomerWhoseSourcesEndForTheAdmissionOfAnotherOneIsServedAfterIt) {
   Begin(2);
   auto slow = BeginJoin(1, {}, true);
-  StepUntil([&] { return Count(IsStateGroup) >= 2; });  // its givers wait for it
+  StepUntil([&] { return Count(IsStateGroup) >= 2; });  // its sources wait for it
   Admit(BeginJoin(2));
   Pupil& pupil = *slow.pupil;
   pupil.Continue();

@@ -188,7 +188,7 @@ namespace internal {
 class SessionImpl;
 struct WorkImpl;
 struct RegionImpl;
-class Giver;
+class Source;
 class Places;
 class SharedStateImpl;
 }  // namespace internal
@@ -477,7 +477,7 @@ class RINGWAY_API Session {
   Result<std::vector<Member>> Members() const;
 
  private:
-  friend class internal::Giver;
+  friend class internal::Source;
   friend class internal::Places;
   friend class internal::SharedStateImpl;
   static Result<OpResult> Finish(Result<Work> work);

@@ -35,7 +35,7 @@ std::size_t ReferenceRank(const std::vector<Offer>& offers) {
   return static_cast<std::size_t>(std::max_element(offers.begin(), offers.end(), lower) - offers.begin());
 }
 
-Result<std::size_t> ChooseGiver(const std::vector<Offer>& offers, std::size_t rank) {
+Result<std::size_t> ChooseSource(const std::vector<Offer>& offers, std::size_t rank) {
   const auto sends = [&](const Offer& offer) {
     return offer.Is(StateStrategy::kSend) && offer.layout == offers[rank].layout;
   };
@@ -59,10 +59,10 @@ Result<std::size_t> ChooseGiver(const std::vector<Offer>& offers, std::size_t ra
     }
   }
   if (chosen == nullptr) return Status(Code::kMismatch, "all ranks receive the shared state, and none has it");
-  const auto gives = [&](const Offer& offer) {
+  const auto is_source = [&](const Offer& offer) {
     return !offer.Is(StateStrategy::kReceive) && offer.IsSameState(*chosen);
   };
-  return static_cast<std::size_t>(std::find_if(offers.begin(), offers.end(), gives) - offers.begin());
+  return static_cast<std::size_t>(std::find_if(offers.begin(), offers.end(), is_source) - offers.begin());
 }
 
 }  // namespace ringway::internal

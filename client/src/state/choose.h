@@ -51,6 +51,6 @@ std::size_t ReferenceRank(const std::vector<Offer>& offers);
 
 // Returns the lowest rank that has the state which all take. kMismatch as shared_state.hpp says; `rank`: this one.
 // REQUIRES: GoesTogether(offers, rank).
-Result<std::size_t> ChooseGiver(const std::vector<Offer>& offers, std::size_t rank);
+Result<std::size_t> ChooseSource(const std::vector<Offer>& offers, std::size_t rank);
 
 }  // namespace ringway::internal

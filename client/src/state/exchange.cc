@@ -15,10 +15,10 @@ constexpr std::size_t kHeapBytesMax = std::size_t{64} << 10;
 
 }  // namespace
 
-Holders::Holders(const std::vector<Offer>& offers, std::size_t giver_rank)
-    : giver(giver_rank), world_size(offers.size()), have_it(offers.size()) {
+Holders::Holders(const std::vector<Offer>& offers, std::size_t source_rank)
+    : source(source_rank), world_size(offers.size()), have_it(offers.size()) {
   for (std::size_t rank = 0; rank < world_size; ++rank) {
-    have_it[rank] = offers[rank].IsSameState(offers[giver]);
+    have_it[rank] = offers[rank].IsSameState(offers[source]);
     if (have_it[rank] && !offers[rank].Is(StateStrategy::kReceive)) ranks.push_back(rank);
   }
 }
@@ -46,7 +46,7 @@ Places Places::OfHeap(std::size_t count, std::size_t bytes) {
 }
 
 Exchange::Exchange(StateBytes* state, Holders holders, const std::vector<std::vector<Hash>>& hashes, std::size_t rank)
-    : state_(state), rank_(rank), holders_(std::move(holders)), wanted_(hashes[holders_.giver]) {
+    : state_(state), rank_(rank), holders_(std::move(holders)), wanted_(hashes[holders_.source]) {
   const auto mine = std::find(holders_.ranks.begin(), holders_.ranks.end(), rank_);
   if (mine != holders_.ranks.end()) stripe_ = static_cast<std::size_t>(mine - holders_.ranks.begin());
   for (std::size_t piece = 0; piece < wanted_.size(); ++piece) {
@@ -80,12 +80,12 @@ Status Exchange::ReservePlaces(Session& session) {
     return {};
   }
   std::uint64_t count = window_;
-  for (const bool gives : {true, false}) {
-    if (gives ? !stripe_ : !lacks) continue;
-    auto places = Places::Reserve(session, window_, gives ? stripe_bytes : largest);
+  for (const bool sends : {true, false}) {
+    if (sends ? !stripe_ : !lacks) continue;
+    auto places = Places::Reserve(session, window_, sends ? stripe_bytes : largest);
     if (!places.ok()) return places.status();
     count = std::min<std::uint64_t>(count, places->count());
-    (gives ? inputs_ : outputs_) = std::move(places.value());
+    (sends ? inputs_ : outputs_) = std::move(places.value());
   }
   const auto agreed = session.AllReduce(&count, &count, 1, DType::kU64, ReduceOp::kMin);
   if (!agreed.ok()) return agreed.status();
@@ -131,8 +131,8 @@ Status Exchange::MoveAll(Session& session, const std::function<bool(const StateP
 Result<Work> Exchange::Start(Session& session, std::size_t number) {
   const Lacking& lacking = lacking_[number];
   const std::size_t bytes = state_->bytes_of(lacking.piece);
-  const std::vector<std::size_t>& givers = holders_.ranks;
-  const auto cut = [&](std::size_t stripe) { return bytes * stripe / givers.size(); };
+  const std::vector<std::size_t>& sources = holders_.ranks;
+  const auto cut = [&](std::size_t stripe) { return bytes * stripe / sources.size(); };
   std::byte none{};  // for ranks that neither send nor lack
   std::byte* input = stripe_ ? inputs_.at(number % window_) : &none;
   std::byte* output = Lacks(lacking) ? outputs_.at(number % window_) : &none;
@@ -145,8 +145,8 @@ Result<Work> Exchange::Start(Session& session, std::size_t number) {
     sent_bytes_ += own * lacking.ranks.size();
   }
   if (Lacks(lacking)) {
-    for (std::size_t stripe = 0; stripe < givers.size(); ++stripe) {
-      receives[givers[stripe]] = cut(stripe + 1) - cut(stripe);
+    for (std::size_t stripe = 0; stripe < sources.size(); ++stripe) {
+      receives[sources[stripe]] = cut(stripe + 1) - cut(stripe);
     }
   }
   return session.AllToAllVAsync(input, sends, output, receives, DType::kU8);

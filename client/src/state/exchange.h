@@ -19,9 +19,9 @@ namespace ringway::internal {
 
 // The state that all take, and which ranks hold it.
 struct Holders {
-  Holders(const std::vector<Offer>& offers, std::size_t giver);
+  Holders(const std::vector<Offer>& offers, std::size_t source);
 
-  std::size_t giver = 0;
+  std::size_t source = 0;
   std::size_t world_size = 0;
   std::vector<std::size_t> ranks;
   std::vector<bool> have_it;  // by rank; also of ranks that receive
@@ -78,8 +78,8 @@ class Exchange {
   const std::size_t rank_;
   const Holders holders_;
   const std::vector<Hash> wanted_;
-  std::optional<std::size_t> stripe_;  // which this rank gives
-  Places inputs_;                      // if it gives
+  std::optional<std::size_t> stripe_;  // which this rank sends
+  Places inputs_;                      // if it sends
   Places outputs_;                     // if it lacks pieces
   std::size_t window_ = 0;             // pieces in flight
   std::vector<Lacking> lacking_;

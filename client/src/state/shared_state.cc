@@ -6,7 +6,7 @@
 
 #include "client/src/no_throw.h"
 #include "client/src/session.h"
-#include "client/src/state/giver.h"
+#include "client/src/state/source.h"
 #include "client/src/state/state_file.h"
 #include "client/src/state/sync.h"
 #include "client/src/state/taker.h"
@@ -65,11 +65,11 @@ class SharedStateImpl {
     if (state_.IsForked()) return ForkedError();
     ++revision_;
     if (!update_waits && state_.bytes() >= kTakenBytesMin) {
-      givers_.AtBoundary(session.impl_->options(), session.peer_id(), session.impl_->Newcomers(), &state_);
+      sources_.AtBoundary(session.impl_->options(), session.peer_id(), session.impl_->Newcomers(), &state_);
     }
     if (update_waits) {
       Prepared prepared{.taken = nullptr, .hashes = HashInBackground()};
-      givers_.Clear();
+      sources_.Clear();
       if (Status error = UpdateView(session); !error.ok()) {
         --revision_;
         return NotOfTheFile(error);
@@ -84,7 +84,7 @@ class SharedStateImpl {
 
   std::uint64_t revision() const { return revision_; }
   bool IsAsked(const Session& session) const {
-    return !state_.IsForked() && state_.bytes() >= kTakenBytesMin && givers_.AreAsked(session.impl_->Newcomers());
+    return !state_.IsForked() && state_.bytes() >= kTakenBytesMin && sources_.AreAsked(session.impl_->Newcomers());
   }
 
  private:
@@ -115,7 +115,7 @@ class SharedStateImpl {
   const std::uint64_t every_;
   std::optional<StateFile> file_;
   std::optional<std::uint64_t> synced_as_;  // this rank's peer id then
-  Givers givers_;
+  Sources sources_;
 };
 
 }  // namespace internal

@@ -128,9 +128,9 @@ class Syncing {
         return Status(Code::kMismatch, *difference + ": list the same tensors on all ranks");
       }
     }
-    const auto giver = internal::ChooseGiver(offers, view.rank);
-    if (!giver.ok()) return giver.status();
-    const Offer& chosen = offers[giver.value()];
+    const auto source = internal::ChooseSource(offers, view.rank);
+    if (!source.ok()) return source.status();
+    const Offer& chosen = offers[source.value()];
     result_.revision = chosen.revision;
     const auto is_chosen = [&](const Offer& offer) { return offer.IsSameState(chosen); };
     if (is_chosen(mine_)) {  // pieces of another state are not needed
@@ -149,7 +149,7 @@ class Syncing {
     if (!are_known) {
       if (Status error = GatherHashes(&gathered->hashes); !error.ok()) return error;
     }
-    return Move(Holders(offers, giver.value()), gathered->hashes, view.rank);
+    return Move(Holders(offers, source.value()), gathered->hashes, view.rank);
   }
 
   Status GatherHashes(std::vector<std::vector<Hash>>* all) {
@@ -203,7 +203,7 @@ class Syncing {
   }
 
   Result<bool> Move(Holders holders, const std::vector<std::vector<Hash>>& hashes, std::size_t rank) {
-    const std::size_t giver = holders.giver;
+    const std::size_t source = holders.source;
     Exchange exchange(&state_, std::move(holders), hashes, rank);
     if (exchange.IsNeeded()) {
       const Status moved = exchange.Run(session_, options_.on_progress);
@@ -211,7 +211,7 @@ class Syncing {
       result_.received_bytes += exchange.received_bytes();
       result_.sent_bytes += exchange.sent_bytes();
       for (auto& [piece, content] : exchange.TakeArrived()) {
-        hashes_[piece] = hashes[giver][piece];
+        hashes_[piece] = hashes[source][piece];
         arrived_[piece] = std::move(content);
       }
       if (!moved.ok()) return false;

@@ -46,17 +46,17 @@ std::size_t ReplacedPieces::bytes() const {
   return bytes;
 }
 
-// One member that gives, on a thread of its own.
-class Taker::Source {
+// Fetches from one member, on a thread of its own.
+class Taker::Fetcher {
  public:
-  Source(Taker* taker, JoinOptions options) : taker_(*taker), options_(std::move(options)) {}
+  Fetcher(Taker* taker, JoinOptions options) : taker_(*taker), options_(std::move(options)) {}
 
   void Run() {
     bool is_over = false;
     for (int tries = 0; tries < kStateTriesMax && !is_over; ++tries) {
       const Status fetched = NoThrow([&] { return Fetch(); });
       is_over = fetched.ok() || fetched.code() == Code::kNotSupported || taker_.stopped();
-      if (std::exchange(has_given_, false)) tries = 0;  // others' admissions end groups of two, which is no failure
+      if (std::exchange(has_delivered_, false)) tries = 0;  // others' admissions end groups of two, which is no failure
       (void)NoThrow([&] { return ReturnPieces(); });
       (void)NoThrow([&]() -> Status {
         if (session_) session_->Abort();
@@ -66,7 +66,7 @@ class Taker::Source {
       contents_.clear();
       session_.reset();
     }
-    taker_.OnSourceOver();
+    taker_.OnFetcherOver();
   }
 
  private:
@@ -141,11 +141,11 @@ class Taker::Source {
     if (answer == static_cast<std::uint64_t>(Answer::kSame)) {
       asked_.pop_front();
       taker_.OnSame();
-      has_given_ = true;
+      has_delivered_ = true;
       return {};
     }
     if (answer == static_cast<std::uint64_t>(Answer::kChanging)) taker_.OnChanging();
-    return Status(Code::kNotSupported, "the member gives no state");
+    return Status(Code::kNotSupported, "the member sends no state");
   }
 
   Status TakeContent() {
@@ -153,7 +153,7 @@ class Taker::Source {
     if (const auto result = content.work.Wait(kPatience); !result.ok()) return result.status();
     if (Status error = taker_.OnContent(content.piece, std::move(content.bytes)); !error.ok()) return error;
     contents_.pop_front();
-    has_given_ = true;
+    has_delivered_ = true;
     return {};
   }
 
@@ -176,21 +176,21 @@ class Taker::Source {
   JoinOptions options_;
   std::unique_ptr<Session> session_;
   std::uint32_t member_ = 0;
-  bool has_given_ = false;  // since it was last joined
+  bool has_delivered_ = false;  // since it was last joined
   std::deque<Asked> asked_;
   std::deque<Content> contents_;
 };
 
-// The threads of the sources. It stops and joins them when it ends, also by an exception.
+// The threads of the fetchers. It stops and joins them when it ends, also by an exception.
 class Taker::Threads {
  public:
-  Threads(Taker* taker, const std::vector<std::unique_ptr<Source>>& sources) : taker_(*taker) {
+  Threads(Taker* taker, const std::vector<std::unique_ptr<Fetcher>>& fetchers) : taker_(*taker) {
     const device::SignalsBlocked blocked;
     (void)NoThrow([&]() -> Status {
-      for (const auto& source : sources) threads_.emplace_back([&source] { source->Run(); });
+      for (const auto& fetcher : fetchers) threads_.emplace_back([&fetcher] { fetcher->Run(); });
       return {};
     });
-    for (std::size_t i = threads_.size(); i < sources.size(); ++i) taker_.OnSourceOver();
+    for (std::size_t i = threads_.size(); i < fetchers.size(); ++i) taker_.OnFetcherOver();
   }
   ~Threads() {
     taker_.Stop();
@@ -204,7 +204,7 @@ class Taker::Threads {
   std::vector<std::thread> threads_;
 };
 
-// ---------------------------------------------------------------------------------------------- what sources report
+// ---------------------------------------------------------------------------------------------- what fetchers report
 
 bool Taker::stopped() {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -257,9 +257,9 @@ void Taker::OnChanging() {
   changed_.notify_all();
 }
 
-void Taker::OnSourceOver() {
+void Taker::OnFetcherOver() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  --sources_;
+  --fetchers_;
   changed_.notify_all();
 }
 
@@ -272,14 +272,14 @@ void Taker::Take(const HeldMembership& membership) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     stopped_ = is_changing_ = has_begun_ = false;
-    sources_ = members;
+    fetchers_ = members;
     wanted_.clear();
     asked_ = 0;
   }
-  std::vector<std::unique_ptr<Source>> sources;
-  for (std::size_t i = 0; i < members; ++i) sources.push_back(MakeSource(membership, membership.members[i]));
+  std::vector<std::unique_ptr<Fetcher>> fetchers;
+  for (std::size_t i = 0; i < members; ++i) fetchers.push_back(MakeFetcher(membership, membership.members[i]));
   {
-    const Threads threads(this, sources);
+    const Threads threads(this, fetchers);
     // Members wait for a minute in their groups, and hashing a large state may take longer: they form meanwhile.
     if (!HashOwn().ok()) return;  // the exchange after the admission reports it
     TakeInRounds();
@@ -332,7 +332,7 @@ bool Taker::AwaitRound(std::unique_lock<std::mutex>* lock) {
     if (is_changing_) return false;
     if (wanted_.empty() && asked_ == 0) return true;
     const auto silence = Clock::now() - moved_at_;
-    if (sources_ == 0 || silence > (has_begun_ ? kPatience : kFirstPatience)) return false;
+    if (fetchers_ == 0 || silence > (has_begun_ ? kPatience : kFirstPatience)) return false;
     changed_.wait_for(*lock, kLook);
     lock->unlock();
     const bool is_interrupted = options_.interrupted && options_.interrupted();
@@ -341,7 +341,7 @@ bool Taker::AwaitRound(std::unique_lock<std::mutex>* lock) {
   }
 }
 
-std::unique_ptr<Taker::Source> Taker::MakeSource(const HeldMembership& membership, std::uint64_t member) {
+std::unique_ptr<Taker::Fetcher> Taker::MakeFetcher(const HeldMembership& membership, std::uint64_t member) {
   JoinOptions options;
   options.socket_path = options_.socket_path;
   options.group = abi::StateGroup(options_.group, membership.peer_id, member);
@@ -350,7 +350,7 @@ std::unique_ptr<Taker::Source> Taker::MakeSource(const HeldMembership& membershi
   options.timeout = kPatience;
   options.reconnect = Milliseconds(0);
   options.rejoin_when_evicted = false;
-  return std::make_unique<Source>(this, options);
+  return std::make_unique<Fetcher>(this, options);
 }
 
 void Taker::Say(const std::string& text) const {
@@ -364,7 +364,7 @@ void Taker::SayHowItEnded() {
     return Say("the state changes with each step: it is taken at the admission");
   }
   Say("has " + Mebibytes(taken_.replaced.bytes()) + " of the state; what differs is taken at the admission" +
-      (has_begun_ ? "" : ": the members gave nothing before it"));
+      (has_begun_ ? "" : ": the members sent nothing before it"));
 }
 
 }  // namespace ringway::internal

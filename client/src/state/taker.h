@@ -4,7 +4,7 @@
 //   all there --> the pieces are compared again, as long as fewer and fewer have changed
 //   done, or nothing more comes --> StateTaken
 //
-// Members that die, refuse or do not answer leave their pieces to the others; what nobody gave is taken when the
+// Members that die, refuse or do not answer leave their pieces to the others; what nobody sent is taken when the
 // newcomer is admitted, as all of it would be. Pieces are written to the tensors as they come, so that nobody waits for
 // that later, and what they replace is kept: it is put back if this rank's own state is wanted, or the join fails.
 //
@@ -70,13 +70,13 @@ class Taker {
   // `state` and `options` outlive it.
   Taker(StateBytes* state, const JoinOptions& options) : state_(*state), options_(options), taken_(state) {}
 
-  // Takes what the members give. Reports to options.on_waiting, ends early when options.interrupted says so.
+  // Takes what the members send. Reports to options.on_waiting, ends early when options.interrupted says so.
   void Take(const HeldMembership& membership);
   TakenState& taken() { return taken_; }
 
  private:
   using Clock = std::chrono::steady_clock;
-  class Source;
+  class Fetcher;
   class Threads;
 
   // ---- on Join's thread
@@ -84,11 +84,11 @@ class Taker {
   void Stop();
   void TakeInRounds();
   bool AwaitRound(std::unique_lock<std::mutex>* lock);
-  std::unique_ptr<Source> MakeSource(const HeldMembership& membership, std::uint64_t member);
+  std::unique_ptr<Fetcher> MakeFetcher(const HeldMembership& membership, std::uint64_t member);
   void Say(const std::string& text) const;
   void SayHowItEnded();
 
-  // ---- on those of the sources
+  // ---- on those of the fetchers
   bool stopped();
   // Returns the next piece to ask for; nothing if there is none now. `waits`: nothing if it is over.
   std::optional<PieceRequest> NextRequest(bool waits);
@@ -96,19 +96,19 @@ class Taker {
   void OnSame();
   Status OnContent(std::uint64_t piece, std::unique_ptr<std::byte[]> content);
   void OnChanging();
-  void OnSourceOver();
+  void OnFetcherOver();
   void Moved();
 
   StateBytes& state_;
   const JoinOptions& options_;
   TakenState taken_;
 
-  std::mutex mutex_;  // guards all below, and taken_ while sources run
+  std::mutex mutex_;  // guards all below, and taken_ while fetchers run
   std::condition_variable changed_;
-  std::deque<std::uint64_t> wanted_;  // pieces that no source was asked for
+  std::deque<std::uint64_t> wanted_;  // pieces that no fetcher was asked for
   std::size_t asked_ = 0;             // pieces whose answer is due
   std::size_t round_bytes_ = 0;       // received in this round
-  std::size_t sources_ = 0;           // that are not over
+  std::size_t fetchers_ = 0;          // that are not over
   bool is_changing_ = false;          // the state changes with each step
   bool has_begun_ = false;            // an answer has come
   bool stopped_ = false;

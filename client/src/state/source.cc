@@ -1,4 +1,4 @@
-#include "client/src/state/giver.h"
+#include "client/src/state/source.h"
 
 #include <algorithm>
 #include <string>
@@ -21,7 +21,7 @@ constexpr Milliseconds kSilenceMax = std::chrono::minutes(10);
 
 }  // namespace
 
-Giver::Giver(std::uint64_t newcomer, const JoinOptions& options, const StateBytes& state, std::size_t places_max)
+Source::Source(std::uint64_t newcomer, const JoinOptions& options, const StateBytes& state, std::size_t places_max)
     : newcomer_(newcomer), places_max_(places_max), generation_(ForkGeneration()) {
   const std::size_t places = std::min(places_max, state.piece_count());
   const std::size_t piece_bytes = std::min(state.bytes(), kStatePieceBytes);
@@ -29,7 +29,7 @@ Giver::Giver(std::uint64_t newcomer, const JoinOptions& options, const StateByte
   thread_ = std::make_unique<std::thread>([=, this] { Open(options, places, piece_bytes); });
 }
 
-Giver::~Giver() {
+Source::~Source() {
   if (generation_ != ForkGeneration()) {  // the thread is the parent's
     (void)thread_.release();
     (void)session_.release();
@@ -40,7 +40,7 @@ Giver::~Giver() {
   if (session_) session_->Abort();  // the recvs that are posted end with it
 }
 
-void Giver::Open(JoinOptions options, std::size_t places, std::size_t piece_bytes) {
+void Source::Open(JoinOptions options, std::size_t places, std::size_t piece_bytes) {
   const Status opened = NoThrow([&]() -> Status {
     options.interrupted = [this] { return stopped_.load(); };
     auto session = Session::Join(options);
@@ -58,7 +58,7 @@ void Giver::Open(JoinOptions options, std::size_t places, std::size_t piece_byte
   opening_ = opened.ok() ? Opening::kOpen : Opening::kFailed;
 }
 
-bool Giver::AtBoundary(StateBytes* state, Clock::time_point until, bool must) {
+bool Source::AtBoundary(StateBytes* state, Clock::time_point until, bool must) {
   const Opening opening = opening_.load();
   if (opening == Opening::kJoining) return true;
   if (opening == Opening::kFailed) return false;
@@ -78,7 +78,7 @@ bool Giver::AtBoundary(StateBytes* state, Clock::time_point until, bool must) {
 }
 
 // Keeps a recv posted for each request that may come.
-Status Giver::Listen() {
+Status Source::Listen() {
   while (listening_.size() < kRequestsMax + 1) {
     Asked asked{.request = std::make_unique<PieceRequest>(), .work = {}};
     auto work = session_->RecvAsync(asked.request.get(), kRequestWords, DType::kU64, 1 - session_->rank(), kRequestTag);
@@ -89,7 +89,7 @@ Status Giver::Listen() {
   return {};
 }
 
-Status Giver::TakeRequests() {
+Status Source::TakeRequests() {
   while (!listening_.empty() && listening_.front().work.Test()) {
     const auto result = listening_.front().work.Wait();
     if (!result.ok()) return result.status();
@@ -102,7 +102,7 @@ Status Giver::TakeRequests() {
   return Listen();
 }
 
-Status Giver::Reap() {
+Status Source::Reap() {
   while (!sent_.empty()) {
     for (Work& work : sent_.front().works) {
       if (!work.Test()) return {};
@@ -110,15 +110,15 @@ Status Giver::Reap() {
     }
     if (sent_.front().place < places_.size()) {
       free_.push_back(sent_.front().place);
-      moved_at_ = Clock::now();  // requests alone, whatever their number, do not keep the giver
+      moved_at_ = Clock::now();  // requests alone, whatever their number, do not keep the source
     }
     sent_.pop_front();
   }
   return {};
 }
 
-// A training that changes all of its state with each step would give what is old by the next.
-Status Giver::LookForChanges(StateBytes* state) {
+// A training that changes all of its state with each step would send what is old by the next.
+Status Source::LookForChanges(StateBytes* state) {
   if (looks_ == kLooks || free_.empty()) return {};
   ++looks_;
   std::byte* const place = places_[free_.back()].as<std::byte>();
@@ -130,7 +130,7 @@ Status Giver::LookForChanges(StateBytes* state) {
   return {};
 }
 
-Status Giver::Serve(StateBytes* state, const PieceRequest& request) {
+Status Source::Serve(StateBytes* state, const PieceRequest& request) {
   const std::size_t none = places_.size();
   const bool is_possible = request.layout == state->layout() && request.piece < state->piece_count();
   if (!is_possible || places_.empty()) return Reply(Answer::kRefused, none, 0);
@@ -144,7 +144,7 @@ Status Giver::Serve(StateBytes* state, const PieceRequest& request) {
   return Reply(Answer::kContent, place, bytes);
 }
 
-Status Giver::Reply(Answer answer, std::size_t place, std::size_t bytes) {
+Status Source::Reply(Answer answer, std::size_t place, std::size_t bytes) {
   has_refused_ = has_refused_ || answer == Answer::kRefused || answer == Answer::kChanging;
   Sent sent{.word = std::make_unique<std::uint64_t>(static_cast<std::uint64_t>(answer)), .works = {}, .place = place};
   const std::uint32_t newcomer = 1 - session_->rank();
@@ -160,13 +160,13 @@ Status Giver::Reply(Answer answer, std::size_t place, std::size_t bytes) {
   return {};
 }
 
-const Givers::Known* Givers::Find(std::uint64_t newcomer) const {
+const Sources::Known* Sources::Find(std::uint64_t newcomer) const {
   const auto found =
       std::find_if(known_.begin(), known_.end(), [&](const Known& one) { return one.newcomer == newcomer; });
   return found == known_.end() ? nullptr : &*found;
 }
 
-Givers::Known& Givers::Remember(std::uint64_t newcomer) {
+Sources::Known& Sources::Remember(std::uint64_t newcomer) {
   for (Known& known : known_) {
     if (known.newcomer == newcomer) return known;
   }
@@ -174,30 +174,30 @@ Givers::Known& Givers::Remember(std::uint64_t newcomer) {
   return known_.emplace_back(Known{.newcomer = newcomer});
 }
 
-bool Givers::IsNext(std::uint64_t newcomer) const {
+bool Sources::IsNext(std::uint64_t newcomer) const {
   const Known* const known = Find(newcomer);
-  const auto is_its = [&](const auto& giver) { return giver->newcomer() == newcomer; };
-  return (known == nullptr || known->tries < kStateTriesMax) && std::none_of(givers_.begin(), givers_.end(), is_its);
+  const auto is_its = [&](const auto& source) { return source->newcomer() == newcomer; };
+  return (known == nullptr || known->tries < kStateTriesMax) && std::none_of(sources_.begin(), sources_.end(), is_its);
 }
 
-bool Givers::AreAsked(const std::vector<std::uint64_t>& newcomers) const {
-  return !givers_.empty() || std::any_of(newcomers.begin(), newcomers.end(), [this](auto one) { return IsNext(one); });
+bool Sources::AreAsked(const std::vector<std::uint64_t>& newcomers) const {
+  return !sources_.empty() || std::any_of(newcomers.begin(), newcomers.end(), [this](auto one) { return IsNext(one); });
 }
 
-void Givers::Clear() {
-  for (const auto& giver : givers_) --Remember(giver->newcomer()).tries;  // it has not failed
-  givers_.clear();
+void Sources::Clear() {
+  for (const auto& source : sources_) --Remember(source->newcomer()).tries;  // it has not failed
+  sources_.clear();
 }
 
-std::size_t Givers::NextPlaces() const {
+std::size_t Sources::NextPlaces() const {
   std::size_t left = kPlacesMax;
-  for (const auto& giver : givers_) left -= giver->places_max();
-  const std::size_t spare = left - (abi::kNewcomersMax - givers_.size());
+  for (const auto& source : sources_) left -= source->places_max();
+  const std::size_t spare = left - (abi::kNewcomersMax - sources_.size());
   return 1 + spare - spare / 4;
 }
 
-void Givers::Begin(std::uint64_t newcomer, const JoinOptions& options, const std::string& group,
-                   const StateBytes& state) {
+void Sources::Begin(std::uint64_t newcomer, const JoinOptions& options, const std::string& group,
+                    const StateBytes& state) {
   ++Remember(newcomer).tries;
   JoinOptions theirs;
   theirs.socket_path = options.socket_path;
@@ -209,35 +209,35 @@ void Givers::Begin(std::uint64_t newcomer, const JoinOptions& options, const std
   theirs.rejoin_when_evicted = false;
   // Without memory or a thread for it the newcomer takes the state when it is admitted.
   (void)NoThrow([&] {
-    givers_.push_back(std::make_unique<Giver>(newcomer, theirs, state, NextPlaces()));
+    sources_.push_back(std::make_unique<Source>(newcomer, theirs, state, NextPlaces()));
     return Status();
   });
 }
 
-void Givers::AtBoundary(const JoinOptions& options, std::uint64_t self, const std::vector<std::uint64_t>& newcomers,
-                        StateBytes* state) {
-  const auto begin = Giver::Clock::now();
-  const auto asks_no_more = [&](const std::unique_ptr<Giver>& giver) {
-    return giver->is_joining() && std::find(newcomers.begin(), newcomers.end(), giver->newcomer()) == newcomers.end();
+void Sources::AtBoundary(const JoinOptions& options, std::uint64_t self, const std::vector<std::uint64_t>& newcomers,
+                         StateBytes* state) {
+  const auto begin = Source::Clock::now();
+  const auto asks_no_more = [&](const std::unique_ptr<Source>& source) {
+    return source->is_joining() && std::find(newcomers.begin(), newcomers.end(), source->newcomer()) == newcomers.end();
   };
-  std::erase_if(givers_, asks_no_more);
+  std::erase_if(sources_, asks_no_more);
   for (const std::uint64_t newcomer : newcomers) {
     const std::string group = abi::StateGroup(options.group, newcomer, self);
-    if (givers_.size() == abi::kNewcomersMax || group.size() >= abi::kGroupNameBytes) continue;
+    if (sources_.size() == abi::kNewcomersMax || group.size() >= abi::kGroupNameBytes) continue;
     if (IsNext(newcomer)) Begin(newcomer, options, group, *state);
   }
-  if (!givers_.empty()) {
+  if (!sources_.empty()) {
     const auto step = begin - last_.value_or(begin);
     ++turn_;
-    for (std::size_t i = 0; i < givers_.size(); ++i) {
-      auto& giver = givers_[(turn_ + i) % givers_.size()];
-      if (giver->AtBoundary(state, begin + step / kStepShare, i == 0)) continue;
-      if (giver->is_final()) Remember(giver->newcomer()).tries = kStateTriesMax;
-      giver.reset();
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      auto& source = sources_[(turn_ + i) % sources_.size()];
+      if (source->AtBoundary(state, begin + step / kStepShare, i == 0)) continue;
+      if (source->is_final()) Remember(source->newcomer()).tries = kStateTriesMax;
+      source.reset();
     }
-    std::erase(givers_, nullptr);
+    std::erase(sources_, nullptr);
   }
-  last_ = Giver::Clock::now();
+  last_ = Source::Clock::now();
 }
 
 }  // namespace ringway::internal

@@ -1,12 +1,12 @@
 // A member's side of a state that travels before its newcomer is admitted (state_messages.h).
 //
-//   the page names a newcomer --> Giver: joins their group of two on a thread of its own
+//   the page names a newcomer --> Source: joins their group of two on a thread of its own
 //   end of a step             --> requests are read; pieces are copied into shared memory and sent from there
 //   kNoMore, a loss, silence  --> over; after the latter two another one is tried
 //
 // Steps are not held up: copying takes a tenth of a step, or one piece. It copies while the trainer is in Advance,
 // never while it may write; pieces of different steps may go together, because what the newcomer lacks is compared
-// again when it is admitted. Where each of the first steps changes the piece in the middle, nothing is given.
+// again when it is admitted. Where each of the first steps changes the piece in the middle, nothing is sent.
 //
 // Threads: the trainer's, but for joining the groups.
 #pragma once
@@ -29,15 +29,15 @@
 namespace ringway::internal {
 
 // Gives the state to one newcomer.
-class Giver {
+class Source {
  public:
   using Clock = std::chrono::steady_clock;
 
   // `options`: of a session in their group. `places_max`: pieces that it may have in shared memory at once.
-  Giver(std::uint64_t newcomer, const JoinOptions& options, const StateBytes& state, std::size_t places_max);
-  ~Giver();
-  Giver(const Giver&) = delete;
-  Giver& operator=(const Giver&) = delete;
+  Source(std::uint64_t newcomer, const JoinOptions& options, const StateBytes& state, std::size_t places_max);
+  ~Source();
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
 
   // Answers requests until `until`; the first one always, if `must`. Returns whether it goes on.
   bool AtBoundary(StateBytes* state, Clock::time_point until, bool must);
@@ -88,9 +88,9 @@ class Giver {
   std::unique_ptr<std::thread> thread_;
 };
 
-// Gives it to all newcomers that ask for it. One whose giver has failed is tried again, a few times; the newcomer does
+// Gives it to all newcomers that ask for it. One whose source has failed is tried again, a few times; the newcomer does
 // the same.
-class Givers {
+class Sources {
  public:
   // At the end of a step of the session. `newcomers`: those that ask now.
   void AtBoundary(const JoinOptions& options, std::uint64_t self, const std::vector<std::uint64_t>& newcomers,
@@ -104,26 +104,26 @@ class Givers {
 
  private:
   static constexpr std::size_t kKnownMax = 64;
-  static constexpr std::size_t kPlacesMax = (std::size_t{256} << 20) / kStatePieceBytes;  // of all givers together
+  static constexpr std::size_t kPlacesMax = (std::size_t{256} << 20) / kStatePieceBytes;  // of all sources together
 
   struct Known {
     std::uint64_t newcomer = 0;
     int tries = 0;
   };
 
-  // Returns the places of the next giver: one, and most of those that are left beyond one for each newcomer. The first
-  // gets 7. REQUIRES: fewer givers than kNewcomersMax.
+  // Returns the places of the next source: one, and most of those that are left beyond one for each newcomer. The first
+  // gets 7. REQUIRES: fewer sources than kNewcomersMax.
   std::size_t NextPlaces() const;
   const Known* Find(std::uint64_t newcomer) const;
   Known& Remember(std::uint64_t newcomer);
-  // Returns whether the newcomer has no giver and may get one.
+  // Returns whether the newcomer has no source and may get one.
   bool IsNext(std::uint64_t newcomer) const;
   void Begin(std::uint64_t newcomer, const JoinOptions& options, const std::string& group, const StateBytes& state);
 
   std::deque<Known> known_;  // the newest newcomers that were served
-  std::vector<std::unique_ptr<Giver>> givers_;
+  std::vector<std::unique_ptr<Source>> sources_;
   std::size_t turn_ = 0;
-  std::optional<Giver::Clock::time_point> last_;  // the end of the last boundary
+  std::optional<Source::Clock::time_point> last_;  // the end of the last boundary
 };
 
 }  // namespace ringway::internal
