@@ -2,99 +2,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <future>
-#include <mutex>
 #include <ringway/shared_state.hpp>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "tests/e2e/checks.h"
+#include "tests/e2e/pupil.h"
 
 namespace ringway::e2e {
 namespace {
 
-constexpr std::size_t kLargeBytes = std::size_t{128} << 20;  // eight pieces
 constexpr char kStateMark[] = "#state-";
-
-// A state of one large tensor and the number of steps. Its step adds one to the number and, if it `changes`, to a word
-// of each page.
-class Pupil {
- public:
-  struct Options {
-    bool changes = false;
-    std::uint64_t seed = 0;  // of what is in the tensor at first
-  };
-
-  explicit Pupil(const Options& options)
-      : changes_(options.changes),
-        words_(kLargeBytes / sizeof(std::uint64_t)),
-        state_(std::move(
-            SharedState::Make({{"words", words_.data(), kLargeBytes}, {"steps", &steps_, sizeof(steps_)}}).value())) {
-    for (std::size_t i = 0; i < words_.size(); i += kStride) words_[i] = options.seed * (i + 1);
-  }
-
-  // From any thread, once; what it waits for is in texts().
-  Status Join(JoinOptions options) {
-    options.on_waiting = [this](const Status& why) {
-      if (why.text().starts_with("takes the state")) may_take_.wait(false);
-      const std::lock_guard<std::mutex> lock(mutex_);
-      texts_ += why.text() + "\n";
-    };
-    options.interrupted = [this] { return stopped_.load(); };
-    auto joined = state_.Join(options);
-    if (joined.ok()) session_ = std::move(joined.value());
-    return joined.status();
-  }
-  void Stop() { stopped_ = true; }
-  // Makes it wait before it takes the state, until Continue.
-  void Pause() { may_take_ = false; }
-  void Continue() {
-    may_take_ = true;
-    may_take_.notify_all();
-  }
-
-  // Returns whether newcomers were admitted.
-  bool Step() {
-    float one = 1;
-    const auto sum = session_->AllReduce(&one, &one, 1, DType::kF32, ReduceOp::kSum);
-    EXPECT_TRUE(sum.ok()) << sum.status().text();
-    if (!sum.ok()) return false;
-    ++steps_;
-    for (std::size_t i = 0; changes_ && i < words_.size(); i += kStride) ++words_[i];
-    const auto admitted = state_.Advance(*session_, sum->update_waits);
-    EXPECT_TRUE(admitted.ok()) << admitted.status().text();
-    return admitted.ok() && admitted.value();
-  }
-
-  bool HasSameStateAs(const Pupil& other) const {
-    return words_ == other.words_ && steps_ == other.steps_ && state_.revision() == other.state_.revision();
-  }
-  std::uint64_t steps() const { return steps_; }
-  Session& session() const { return *session_; }
-  std::string texts() const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return texts_;
-  }
-  bool Waits(const std::string& text) const { return texts().find(text) != std::string::npos; }
-
- private:
-  static constexpr std::size_t kStride = 512;
-
-  const bool changes_;
-  std::vector<std::uint64_t> words_;
-  std::uint64_t steps_ = 0;
-  std::atomic<bool> stopped_ = false;
-  std::atomic<bool> may_take_ = true;
-  mutable std::mutex mutex_;
-  std::string texts_;
-  SharedState state_;
-  std::unique_ptr<Session> session_;
-};
 
 using Pupils = std::vector<std::unique_ptr<Pupil>>;
 
@@ -197,6 +119,25 @@ class StateBeforeAdmissionTest : public testing::Test {
     }
     return count;
   }
+  // The peers in all groups that states travel in.
+  std::set<std::uint64_t> StatePeers() const {
+    std::set<std::uint64_t> peers;
+    (void)Count([&](const auto& group) {
+      if (IsStateGroup(group)) peers.insert(group["self"].template get<std::uint64_t>());
+      return true;
+    });
+    return peers;
+  }
+  // As a trainer that takes nothing before it is admitted.
+  Status TakeAllAtTheAdmissionAndLeave() const {
+    std::vector<std::uint64_t> words(kLargeBytes / sizeof(std::uint64_t));
+    std::uint64_t steps = 0;
+    auto session = Session::Join(cluster_.At(2, "job", 1));
+    if (!session.ok()) return session.status();
+    const auto synced =
+        SyncState(**session, {{"words", words.data(), kLargeBytes, {}}, {"steps", &steps, sizeof(steps), {}}});
+    return synced.ok() ? (*session)->Leave() : synced.status();
+  }
   // What was sent in the training's own group.
   std::uint64_t SentInJob() const {
     std::uint64_t bytes = 0;
@@ -267,11 +208,30 @@ TEST_F(StateBeforeAdmissionTest, TwoNewcomersAtOnceAreBothServed) {
   }
 }
 
-TEST_F(StateBeforeAdmissionTest, NewcomerWhoseSourcesEndForTheAdmissionOfAnotherOneIsServedAfterIt) {
+TEST_F(StateBeforeAdmissionTest, NewcomerWhoseSourcesEndForOneThatLacksEverythingIsServedAfterIt) {
   Begin(2);
   auto slow = BeginJoin(1, {}, true);
   StepUntil([&] { return Count(IsStateGroup) >= 2; });  // its sources wait for it
+  auto other = std::async(std::launch::async, [this] { return TakeAllAtTheAdmissionAndLeave(); });
+  while (!StepAndLook()) {
+  }
+  ASSERT_FALSE(HasFailure());
+  EXPECT_TRUE(other.get().ok());
+  ASSERT_FALSE(StepAndLook()) << "it has left";
+  Pupil& pupil = *slow.pupil;
+  pupil.Continue();
+  Admit(std::move(slow));
+  EXPECT_TRUE(pupil.Waits("has 128 MiB of the state")) << pupil.texts();
+}
+
+TEST_F(StateBeforeAdmissionTest, SourcesGoOnThroughTheAdmissionOfOneThatHasTheState) {
+  Begin(2);
+  auto slow = BeginJoin(1, {}, true);
+  StepUntil([&] { return Count(IsStateGroup) >= 2; });
+  const std::set<std::uint64_t> before = StatePeers();
   Admit(BeginJoin(2));
+  const std::set<std::uint64_t> after = StatePeers();
+  EXPECT_TRUE(std::ranges::includes(after, before)) << "a source has ended";
   Pupil& pupil = *slow.pupil;
   pupil.Continue();
   Admit(std::move(slow));

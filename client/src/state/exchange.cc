@@ -68,7 +68,7 @@ bool Exchange::LacksAny() const {
 
 // Ranks may have room for different numbers of pieces: all use the smallest, so that they are equally far when a rank
 // is lost. Small pieces need no room, so nothing has to be agreed on.
-Status Exchange::ReservePlaces(Session& session) {
+Status Exchange::ReservePlaces(Session& session, const std::function<void()>& make_room) {
   std::size_t largest = 0;
   for (const Lacking& lacking : lacking_) largest = std::max(largest, state_->bytes_of(lacking.piece));
   window_ = std::min(Places::kMax, lacking_.size());
@@ -79,6 +79,7 @@ Status Exchange::ReservePlaces(Session& session) {
     if (lacks) outputs_ = Places::OfHeap(window_, largest);
     return {};
   }
+  if (make_room) make_room();
   std::uint64_t count = window_;
   for (const bool sends : {true, false}) {
     if (sends ? !stripe_ : !lacks) continue;
@@ -94,8 +95,9 @@ Status Exchange::ReservePlaces(Session& session) {
   return {};
 }
 
-Status Exchange::Run(Session& session, const std::function<bool(const StateProgress&)>& on_progress) {
-  const Status reserved = ReservePlaces(session);
+Status Exchange::Run(Session& session, const std::function<bool(const StateProgress&)>& on_progress,
+                     const std::function<void()>& make_room) {
+  const Status reserved = ReservePlaces(session, make_room);
   return reserved.ok() ? MoveAll(session, on_progress) : reserved;
 }
 

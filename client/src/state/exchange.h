@@ -54,7 +54,9 @@ class Exchange {
   // Returns whether any rank lacks a piece, the same on all.
   bool IsNeeded() const { return !lacking_.empty(); }
   // Moves all pieces that any rank lacks. kPeerLost, on all ranks alike, ends it early. REQUIRES: IsNeeded.
-  Status Run(Session& session, const std::function<bool(const StateProgress&)>& on_progress);
+  // `make_room` is called before shared memory is allocated; may be empty.
+  Status Run(Session& session, const std::function<bool(const StateProgress&)>& on_progress,
+             const std::function<void()>& make_room);
 
   // The pieces that arrived unchanged, and whether those are all.
   Pieces TakeArrived() { return std::move(arrived_); }
@@ -69,7 +71,7 @@ class Exchange {
   };
   bool Lacks(const Lacking& lacking) const;
   bool LacksAny() const;
-  Status ReservePlaces(Session& session);
+  Status ReservePlaces(Session& session, const std::function<void()>& make_room);
   Status MoveAll(Session& session, const std::function<bool(const StateProgress&)>& on_progress);
   Result<Work> Start(Session& session, std::size_t number);
   Status Take(Work* work, std::size_t number);

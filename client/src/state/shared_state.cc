@@ -33,19 +33,20 @@ class SharedStateImpl {
   // A newcomer takes a large state before it is admitted, and then only what differs.
   Result<std::unique_ptr<Session>> Join(const JoinOptions& options) {
     if (state_.IsForked()) return ForkedError();
-    Taker taker(&state_, options);
+    Taker taker(&state_, options, Taker::LimitFor(state_.bytes()));
     OnHeld on_held;
     if (state_.bytes() >= kTakenBytesMin) on_held = [&](const HeldMembership& held) { taker.Take(held); };
     auto joined = SessionImpl::Join(options, on_held);
     if (!joined.ok()) return joined.status();
     std::unique_ptr<Session> session(new Session(std::move(joined.value())));
-    if (const auto synced = Sync(*session, {.taken = &taker.taken(), .hashes = {}}); !synced.ok()) {
+    if (const auto synced = Sync(*session, {.taken = &taker.taken()}); !synced.ok()) {
       return synced.status();
     }
     return session;
   }
 
   Result<StateResult> Sync(Session& session, Prepared prepared = {}) {
+    prepared.make_room = [this] { sources_.Clear(); };
     for (;;) {
       const std::uint64_t synced_as = session.peer_id();  // a new peer has to sync again
       const Standing standing = !synced_as_                ? Standing::kNew
@@ -68,8 +69,7 @@ class SharedStateImpl {
       sources_.AtBoundary(session.impl_->options(), session.peer_id(), session.impl_->Newcomers(), &state_);
     }
     if (update_waits) {
-      Prepared prepared{.taken = nullptr, .hashes = HashInBackground()};
-      sources_.Clear();
+      Prepared prepared{.hashes = HashInBackground()};
       if (Status error = UpdateView(session); !error.ok()) {
         --revision_;
         return NotOfTheFile(error);

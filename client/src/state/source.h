@@ -99,7 +99,7 @@ class Sources {
   // Returns whether AtBoundary would read the state now.
   bool AreAsked(const std::vector<std::uint64_t>& newcomers) const;
 
-  // Gives back their shared memory, which an exchange of the state needs. Who still asks after it is given the rest.
+  // Frees their shared memory, which an exchange of large pieces needs. Newcomers that still ask after it get the rest.
   void Clear();
 
  private:

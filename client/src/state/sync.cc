@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -65,6 +66,7 @@ class Syncing {
       : session_(*session), state_(*state), options_(options), standing_(standing) {}
 
   Result<StateResult> Run(internal::Prepared* prepared) {
+    make_room_ = prepared->make_room;
     internal::TakenState* const taken = prepared->taken;
     if (taken != nullptr && !taken->error.ok()) return taken->error;
     if (taken != nullptr && !taken->own.empty()) {
@@ -206,7 +208,7 @@ class Syncing {
     const std::size_t source = holders.source;
     Exchange exchange(&state_, std::move(holders), hashes, rank);
     if (exchange.IsNeeded()) {
-      const Status moved = exchange.Run(session_, options_.on_progress);
+      const Status moved = exchange.Run(session_, options_.on_progress, make_room_);
       if (!moved.ok() && !IsLoss(moved)) return moved;
       result_.received_bytes += exchange.received_bytes();
       result_.sent_bytes += exchange.sent_bytes();
@@ -236,6 +238,7 @@ class Syncing {
   Pieces arrived_;                                // perhaps also of a state that was chosen before
   internal::ReplacedPieces* replaced_ = nullptr;  // by what was taken before; put back by its owner after an error
   std::vector<Hash> hashes_;                      // with the arrived pieces
+  std::function<void()> make_room_;
   StateResult result_;
 };
 

@@ -3,6 +3,7 @@
 // Threads: the session's.
 #pragma once
 
+#include <functional>
 #include <future>
 #include <ringway/shared_state.hpp>
 #include <vector>
@@ -13,11 +14,12 @@
 
 namespace ringway::internal {
 
-// What was found out before the call.
+// What was found out before the call, and what is to be done during it.
 struct Prepared {
-  TakenState* taken =
-      nullptr;  // what this rank took; null: nothing. After an error its owner puts back what it replaced
-  std::future<Result<std::vector<Hash>>> hashes;  // of the state, where nothing was taken; invalid: none
+  // What this rank took; null: nothing. After an error its owner puts back what it replaced.
+  TakenState* taken = nullptr;
+  std::future<Result<std::vector<Hash>>> hashes = {};  // of the state, where nothing was taken; invalid: none
+  std::function<void()> make_room = {};                // before the exchange allocates shared memory
 };
 
 // If this rank alone fails, it leaves the group, since the others are in the middle of the exchange.

@@ -18,7 +18,8 @@ namespace {
 constexpr Milliseconds kFirstPatience = std::chrono::seconds(60);  // for anything from any member
 constexpr Milliseconds kPatience = std::chrono::minutes(5);        // for the next piece
 constexpr Milliseconds kLook = Milliseconds(100);
-constexpr std::size_t kContentsMax = 4;  // recvs of pieces that are posted at once
+constexpr Milliseconds kLookForAnswers = Milliseconds(20);  // while content is on its way
+constexpr std::size_t kContentsMax = 4;                     // recvs of pieces that are posted at once
 constexpr int kRoundsMax = 8;
 constexpr std::size_t kSamples = 4;
 constexpr std::size_t kLittleBytes = std::size_t{1}
@@ -81,6 +82,7 @@ class Taker::Fetcher {
     std::uint64_t piece = 0;
     std::unique_ptr<std::byte[]> bytes;
     Work work;
+    std::optional<Clock::time_point> until = {};  // since it is the next
   };
 
   Status Fetch() {
@@ -90,13 +92,10 @@ class Taker::Fetcher {
     session_ = std::move(session.value());
     member_ = 1 - session_->rank();
     for (;;) {
-      while (asked_.size() + contents_.size() < kRequestsMax) {
-        const bool is_idle = asked_.empty() && contents_.empty();
-        const auto request = taker_.NextRequest(is_idle);
-        if (!request && is_idle) return SayNoMore();
-        if (!request) break;
+      while (const auto request = taker_.NextRequest(asked_.size() + contents_.size())) {
         if (Status error = Ask(*request); !error.ok()) return error;
       }
+      if (asked_.empty() && contents_.empty()) return SayNoMore();
       const bool has_room = contents_.size() < kContentsMax;
       if (!asked_.empty() && has_room && (contents_.empty() || asked_.front().answered.Test())) {
         if (Status error = TakeAnswer(); !error.ok()) return error;
@@ -148,9 +147,13 @@ class Taker::Fetcher {
     return Status(Code::kNotSupported, "the member sends no state");
   }
 
+  // Returns before the content has come, too: the next answer may be there, whose content is to travel beside it.
   Status TakeContent() {
     Content& content = contents_.front();
-    if (const auto result = content.work.Wait(kPatience); !result.ok()) return result.status();
+    if (!content.until) content.until = Clock::now() + kPatience;
+    const auto result = content.work.Wait(kLookForAnswers);
+    if (result.status().code() == Code::kTimeout && Clock::now() < *content.until) return {};
+    if (!result.ok()) return result.status();
     if (Status error = taker_.OnContent(content.piece, std::move(content.bytes)); !error.ok()) return error;
     contents_.pop_front();
     has_delivered_ = true;
@@ -211,10 +214,17 @@ bool Taker::stopped() {
   return stopped_;
 }
 
-std::optional<PieceRequest> Taker::NextRequest(bool waits) {
+// Half of what is left, in equal parts, is on order: a slow member that had many pieces to send would send alone at the
+// end. Two at least, for it answers at the end of a step.
+std::size_t Taker::PendingMax() const {
+  constexpr std::size_t kMin = 2;
+  return std::clamp((wanted_.size() + asked_) / (2 * std::max<std::size_t>(fetchers_, 1)), kMin, kRequestsMax);
+}
+
+std::optional<PieceRequest> Taker::NextRequest(std::size_t pending) {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (waits) changed_.wait(lock, [this] { return stopped_ || !wanted_.empty(); });
-  if (stopped_ || wanted_.empty()) return std::nullopt;
+  if (pending == 0) changed_.wait(lock, [this] { return stopped_ || !wanted_.empty(); });
+  if (stopped_ || wanted_.empty() || pending >= PendingMax()) return std::nullopt;
   const std::uint64_t piece = wanted_.front();
   wanted_.pop_front();
   ++asked_;
@@ -253,8 +263,7 @@ void Taker::Moved() {
 
 void Taker::OnChanging() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  is_changing_ = true;
-  changed_.notify_all();
+  one_says_changing_ = true;
 }
 
 void Taker::OnFetcherOver() {
@@ -265,13 +274,17 @@ void Taker::OnFetcherOver() {
 
 // ---------------------------------------------------------------------------------------------- on Join's thread
 
+std::chrono::seconds Taker::LimitFor(std::size_t bytes) {
+  return std::chrono::minutes(10) + std::chrono::seconds(bytes >> 20);
+}
+
 void Taker::Take(const HeldMembership& membership) {
   const std::size_t members = std::min(membership.members.size(), kMembersMax);
   Say("takes the state, " + Mebibytes(state_.bytes()) + ", from " + std::to_string(members) +
       " members, before it is admitted");
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    stopped_ = is_changing_ = has_begun_ = false;
+    stopped_ = one_says_changing_ = is_changing_ = is_late_ = has_begun_ = false;
     fetchers_ = members;
     wanted_.clear();
     asked_ = 0;
@@ -307,6 +320,7 @@ Status Taker::HashOwn() {
 void Taker::TakeInRounds() {
   std::unique_lock<std::mutex> lock(mutex_);
   moved_at_ = Clock::now();
+  ends_at_ = moved_at_ + limit_;
   const std::size_t count = state_.piece_count();
   std::size_t before = SIZE_MAX;
   for (int round = 0; round < kRoundsMax; ++round) {
@@ -329,10 +343,11 @@ void Taker::TakeInRounds() {
 bool Taker::AwaitRound(std::unique_lock<std::mutex>* lock) {
   changed_.notify_all();
   for (;;) {
-    if (is_changing_) return false;
     if (wanted_.empty() && asked_ == 0) return true;
-    const auto silence = Clock::now() - moved_at_;
-    if (fetchers_ == 0 || silence > (has_begun_ ? kPatience : kFirstPatience)) return false;
+    is_changing_ = fetchers_ == 0 && one_says_changing_;
+    const Clock::time_point now = Clock::now();
+    is_late_ = now >= ends_at_;
+    if (fetchers_ == 0 || is_late_ || now - moved_at_ > (has_begun_ ? kPatience : kFirstPatience)) return false;
     changed_.wait_for(*lock, kLook);
     lock->unlock();
     const bool is_interrupted = options_.interrupted && options_.interrupted();
@@ -364,7 +379,9 @@ void Taker::SayHowItEnded() {
     return Say("the state changes with each step: it is taken at the admission");
   }
   Say("has " + Mebibytes(taken_.replaced.bytes()) + " of the state; what differs is taken at the admission" +
-      (has_begun_ ? "" : ": the members sent nothing before it"));
+      (is_late_      ? ": the members send it too slowly"
+       : !has_begun_ ? ": the members sent nothing before it"
+                     : ""));
 }
 
 }  // namespace ringway::internal

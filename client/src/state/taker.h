@@ -2,10 +2,10 @@
 //
 //   StateHeld --> a thread for each of up to kMembersMax members: joins their group of two, asks for pieces
 //   all there --> the pieces are compared again, as long as fewer and fewer have changed
-//   done, or nothing more comes --> StateTaken
+//   done, nothing more comes, or the limit (LimitFor) is over --> StateTaken
 //
-// Members that die, refuse or do not answer leave their pieces to the others; what nobody sent is taken when the
-// newcomer is admitted, as all of it would be. Pieces are written to the tensors as they come, so that nobody waits for
+// Members that die, refuse or do not answer leave their pieces to the others, as do those that say that the state
+// changes with each step; what nobody sent is taken when the newcomer is admitted, as all of it would be. Pieces are written to the tensors as they come, so that nobody waits for
 // that later, and what they replace is kept: it is put back if this rank's own state is wanted, or the join fails.
 //
 // Threads: that of Join, and those that it starts within Take.
@@ -67,8 +67,12 @@ class Taker {
  public:
   static constexpr std::size_t kMembersMax = 8;
 
-  // `state` and `options` outlive it.
-  Taker(StateBytes* state, const JoinOptions& options) : state_(*state), options_(options), taken_(state) {}
+  // Returns how long all of it may take, however slowly pieces come: 10 min, and a second for each MiB.
+  static std::chrono::seconds LimitFor(std::size_t bytes);
+
+  // `state` and `options` outlive it. `limit`: of the time from where the pieces are asked for.
+  Taker(StateBytes* state, const JoinOptions& options, std::chrono::milliseconds limit)
+      : state_(*state), options_(options), limit_(limit), taken_(state) {}
 
   // Takes what the members send. Reports to options.on_waiting, ends early when options.interrupted says so.
   void Take(const HeldMembership& membership);
@@ -90,8 +94,10 @@ class Taker {
 
   // ---- on those of the fetchers
   bool stopped();
-  // Returns the next piece to ask for; nothing if there is none now. `waits`: nothing if it is over.
-  std::optional<PieceRequest> NextRequest(bool waits);
+  // Returns the next piece to ask for, by a fetcher that waits for so many; nothing if there is none now. With none it
+  // waits for one: nothing if all is over.
+  std::optional<PieceRequest> NextRequest(std::size_t pending);
+  std::size_t PendingMax() const;
   void Return(const std::vector<std::uint64_t>& pieces);
   void OnSame();
   Status OnContent(std::uint64_t piece, std::unique_ptr<std::byte[]> content);
@@ -101,6 +107,7 @@ class Taker {
 
   StateBytes& state_;
   const JoinOptions& options_;
+  const std::chrono::milliseconds limit_;
   TakenState taken_;
 
   std::mutex mutex_;  // guards all below, and taken_ while fetchers run
@@ -109,10 +116,13 @@ class Taker {
   std::size_t asked_ = 0;             // pieces whose answer is due
   std::size_t round_bytes_ = 0;       // received in this round
   std::size_t fetchers_ = 0;          // that are not over
-  bool is_changing_ = false;          // the state changes with each step
+  bool one_says_changing_ = false;    // a member says that the state changes with each step
+  bool is_changing_ = false;          // and no other one sends it
+  bool is_late_ = false;              // the limit is over
   bool has_begun_ = false;            // an answer has come
   bool stopped_ = false;
   Clock::time_point moved_at_;
+  Clock::time_point ends_at_;
 };
 
 }  // namespace ringway::internal
