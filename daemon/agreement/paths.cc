@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kProbeBytes = 256 * 1024;
 // The rate of an uplink that is limited no more and was never measured, in bytes per second: beyond any path.
 constexpr double kNoLimit = 1e11;
-// Of a view with so many others at most, all paths are taken to be used; of a larger one, those on its rings.
+// A view with so many others at most is taken to use all paths; a larger one those on its rings.
 constexpr std::size_t kFewPaths = 4;
 
 }  // namespace
@@ -145,7 +145,7 @@ void Paths::OnPrepared(const View& next) {
   for (const PeerId other : UsedBy(next, neighbours)) {
     if (std::find(used.begin(), used.end(), other) != used.end()) continue;
     const bool is_after = neighbours.after.contains(other);
-    warmer_.Begin(other, ctx_.now + (is_after ? Duration() : flow::Warmer::kLater), ctx_.now);
+    warmer_.Begin(other, is_after ? Duration() : flow::Warmer::kLater, ctx_.now);
   }
 }
 

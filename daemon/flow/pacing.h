@@ -49,7 +49,7 @@ class WaitMeter {
   TimePoint taken_{};
 };
 
-inline constexpr unsigned kStateShareDefault = 33;  // percent
+inline constexpr unsigned kStateShareDefault = 50;  // percent
 
 struct PathKey {
   PeerId self;

@@ -18,11 +18,11 @@ void Warmer::Forget(PeerId other) {
   if (warming_ == other) warming_.reset();
 }
 
-void Warmer::Begin(PeerId other, TimePoint not_before, TimePoint now) {
+void Warmer::Begin(PeerId other, Duration later, TimePoint now) {
   const auto found = paths_.find(other);
   const bool waits = std::find(waiting_.begin(), waiting_.end(), other) != waiting_.end();
   if (found == paths_.end() || warming_ == other || waits) return;
-  found->second.begins_at = not_before;
+  found->second.begins_at = now + later;
   waiting_.push_back(other);
   BeginNext(now);
 }

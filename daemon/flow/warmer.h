@@ -1,9 +1,9 @@
-// Warms the paths that the next view uses and the one in force does not: dummy bytes at full speed open their congestion
-// and receive windows before the view's first operation, which would otherwise begin in slow start. Pure.
+// Warms the paths that the next view uses and the one in force does not: dummy bytes at full speed open congestion and
+// receive windows before the view's first operation, which would otherwise begin in slow start. Pure.
 //
-//   Begin --> waits --its time has come, no other path is warmed--> warming --its rate rises no more, or its bytes or time
-//               |                                                      |      are used up--> over
-//               +-- Stop: a view was installed; Forget --> over <------+
+//   Begin --> waits --its time has come, no other path is warmed--> warming --> over: its rate rises no more, or its
+//               |                                                     |               bytes or time are used up
+//               +-- Stop: a view was installed; Forget --> over <-----+
 //
 // One path at a time: the rate of an uplink that is not known yet is taken to be that of its fastest path, so the first
 // one is what the others may use together. Paths to successors on a ring carry the most; all others wait for kLater.
@@ -36,12 +36,13 @@ class Warmer {
 
   explicit Warmer(std::shared_ptr<ProbeBook> book) : book_(std::move(book)) {}
 
-  // The pair is connected. `host`: the other's; empty if it is this one. `bytes`: of a probe of it. Paths within a host,
+  // The pair is connected. `host`: the other's; empty: this one. `bytes`: of a probe of it. Paths within a host,
   // nearby ones (kNearby) and those that are not probed are not warmed.
   void Know(PeerId other, const std::string& host, std::uint64_t bytes, Duration round_trip);
   void Forget(PeerId other);
-  // In the order of the calls. No effect for a path that is not known, waits or is being warmed.
-  void Begin(PeerId other, TimePoint not_before, TimePoint now);
+  // `later` than now at the earliest, and in the order of the calls. No effect for a path that is not known, waits or is
+  // being warmed.
+  void Begin(PeerId other, Duration later, TimePoint now);
   void Stop();
 
   // Returns whether any path is warmed or waits for it.

@@ -5,8 +5,9 @@
 //   done, nothing more comes, or the limit (LimitFor) is over --> StateTaken
 //
 // Members that die, refuse or do not answer leave their pieces to the others, as do those that say that the state
-// changes with each step; what nobody sent is taken when the newcomer is admitted, as all of it would be. Pieces are written to the tensors as they come, so that nobody waits for
-// that later, and what they replace is kept: it is put back if this rank's own state is wanted, or the join fails.
+// changes with each step; what nobody sent is taken when the newcomer is admitted, as all of it would be. Pieces are
+// written to the tensors as they come, so that nobody waits for that later, and what they replace is kept: it is put
+// back if this rank's own state is wanted, or the join fails.
 //
 // Threads: that of Join, and those that it starts within Take.
 #pragma once

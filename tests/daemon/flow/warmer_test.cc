@@ -20,7 +20,7 @@ constexpr std::uint32_t kFrame = 256 << 10;
 class WarmerTest : public testing::Test {
  protected:
   void Know(PeerId other, std::uint64_t bytes = kMany) { warmer_.Know(other, "host", bytes, milliseconds(100)); }
-  void Begin(PeerId other, Duration later = {}) { warmer_.Begin(other, now_ + later, now_); }
+  void Begin(PeerId other, Duration later = {}) { warmer_.Begin(other, later, now_); }
   // One tick in which the path to `other` has delivered at this rate, in bytes per second.
   void Deliver(PeerId other, double rate) {
     now_ += milliseconds(50);
@@ -77,7 +77,7 @@ TEST_F(WarmerTest, BytesOfAPathAreBoundedAndCountAmongThoseOfItsDay) {
 
   Warmer frugal(std::make_shared<ProbeBook>(2 * 700));
   frugal.Know(kA, "host", kMany, milliseconds(100));
-  frugal.Begin(kA, now_, now_);
+  frugal.Begin(kA, {}, now_);
   EXPECT_EQ(frugal.Take(kA, 500, now_), 500U);
   EXPECT_EQ(frugal.Take(kA, 500, now_), 200U);
   EXPECT_EQ(frugal.Take(kA, 500, now_), 0U);
@@ -89,7 +89,7 @@ TEST_F(WarmerTest, TimeOfAPathIsBounded) {
   Begin(kA);
   warmer_.Tick(now_ + Warmer::kTimeMax - milliseconds(1));
   EXPECT_EQ(warmer_.warming(), kA);
-  warmer_.Begin(kA, now_, now_ + Warmer::kTimeMax - milliseconds(1));
+  warmer_.Begin(kA, {}, now_ + Warmer::kTimeMax - milliseconds(1));
   warmer_.Tick(now_ + Warmer::kTimeMax);
   EXPECT_FALSE(warmer_.is_active()) << "asking again while it is warmed adds nothing";
 }
