@@ -40,8 +40,8 @@ class Warmer {
   // nearby ones (kNearby) and those that are not probed are not warmed.
   void Know(PeerId other, const std::string& host, std::uint64_t bytes, Duration round_trip);
   void Forget(PeerId other);
-  // `later` than now at the earliest, and in the order of the calls. No effect for a path that is not known, waits or is
-  // being warmed.
+  // After `later` at the earliest, and in the order of the calls. No effect for a path that is not known, waits or is
+  // warmed.
   void Begin(PeerId other, Duration later, TimePoint now);
   void Stop();
 
