@@ -96,9 +96,9 @@ bool IsOurs(std::string_view target) {
 }
 
 bool IsPure(std::string_view path) {
-  return IsUnderAny(path, {"proto/collective", "master/planning", "master/coordination", "master/leadership", "daemon/kernels",
-                           "daemon/buffers", "daemon/collective", "daemon/links", "daemon/flow", "daemon/transfer",
-                           "daemon/agreement", "daemon/flight", "proto/flight"});
+  return IsUnderAny(path, {"proto/collective", "master/planning", "master/coordination", "master/leadership",
+                           "daemon/kernels", "daemon/buffers", "daemon/collective", "daemon/links", "daemon/flow",
+                           "daemon/transfer", "daemon/agreement", "daemon/flight", "proto/flight"});
 }
 
 std::string Where(const SourceFile& file, std::size_t line) { return file.path + ":" + std::to_string(line) + ": "; }
