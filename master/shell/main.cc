@@ -130,7 +130,7 @@ net::SocketAddress Resolve(const Options& options) {
 void CheckPlacesOrExit(const Options& options) {
   for (const Status& status : {shell::CheckListenPlace("--listen", options.listen),
                                options.http.empty() ? Status::Ok() : shell::CheckListenPlace("--http", options.http),
-                               CheckStore(options.store), shell::CheckLog(options.log)}) {
+                               shell::CheckLog(options.log)}) {
     if (!status.ok()) shell::Die(kProgram, status.text());
   }
 }
@@ -146,16 +146,16 @@ void LogStart(const net::SocketAddress& address, const Options& options) {
   if (options.insecure) shell::Log(shell::Level::kWarning, "insecure", {{"effect", shell::kInsecureEffect}});
 }
 
+void CheckStoreOrExit(const Options& options, const net::SocketAddress& listen) {
+  if (const Status store = CheckStore(options.store); !store.ok()) shell::Die(kProgram, store.text());
+  if (!IsShared(options.store) || !options.store.advertise.empty() || !net::IsWildcard(listen)) return;
+  shell::Die(
+      kProgram,
+      "--listen " + options.listen +
+          " is every address of this host; say with --advertise HOST:PORT by which one daemons reach this master");
+}
+
 std::unique_ptr<Store> StoreOrExit(asio::io_context& io, const Options& options, const Listening& at) {
-  const bool shares = options.store.store.starts_with("etcd:");
-  const Result<Endpoint> listen = ParseEndpoint(at.address);
-  if (shares && options.store.advertise.empty() && listen.ok() &&
-      net::IsWildcard(net::ResolveBlocking(listen.value(), true).value())) {
-    shell::Die(
-        kProgram,
-        "--listen " + options.listen +
-            " is every address of this host; say with --advertise HOST:PORT by which one daemons reach this master");
-  }
   Result<std::unique_ptr<Store>> store = OpenStore(io, options.store, at);
   if (!store.ok()) shell::Die(kProgram, store.status().text());
   return std::move(store).value();
@@ -191,6 +191,7 @@ int Run(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
   const shell::TlsSetup tls = TlsOrExit(options);
   const net::SocketAddress address = Resolve(options);
+  CheckStoreOrExit(options, address);
   if (options.only_checks) {
     CheckPlacesOrExit(options);
     shell::ExitChecked(kProgram);

@@ -11,6 +11,7 @@
 #include "proto/shell/log.h"
 #include "proto/shell/options.h"
 #include "proto/shell/places.h"
+#include "proto/stream/address.h"
 #ifdef RINGWAY_ETCD
 #include "master/shell/etcd_store.h"
 #endif
@@ -50,8 +51,6 @@ std::string StoreOf(const StoreOptions& options) {
   return options.journal == kNone ? kNone : kSqlite + options.journal;
 }
 
-bool IsEtcd(const StoreOptions& options) { return StoreOf(options).starts_with(kEtcd); }
-
 #ifdef RINGWAY_ETCD
 Result<EtcdOptions> EtcdOf(const StoreOptions& options) {
   Result<EtcdOptions> etcd = ParseEtcd(StoreOf(options));
@@ -73,12 +72,14 @@ Status CheckEtcd(const StoreOptions& options) {
 #ifdef RINGWAY_ETCD
   const Result<EtcdOptions> etcd = EtcdOf(options);
   if (!etcd.ok()) return etcd.status();
+  if (!options.ca.empty() || options.insecure) return Status::Ok();
   for (const Endpoint& endpoint : etcd.value().endpoints) {
-    if (!options.ca.empty() || options.insecure) continue;
-    if (!shell::CheckDialsLoopback("--store", endpoint).ok()) {
-      return Wrong("--store " + ToString(endpoint) +
-                   " is not a loopback address: give --store-ca, the authority of etcd's certificates, or --insecure");
-    }
+    // A name that is unknown now may become that of another host.
+    const Result<net::SocketAddress> address = net::ResolveBlocking(endpoint, false);
+    if (address.ok() && net::IsLoopback(address.value())) continue;
+    return Wrong("--store " + ToString(endpoint) + " is not a loopback address" +
+                 (address.ok() ? "" : " (" + address.status().text() + ")") +
+                 ": give --store-ca, the authority of etcd's certificates, or --insecure");
   }
   return Status::Ok();
 #else
@@ -134,19 +135,22 @@ void AddStoreOptions(CLI::App& app, StoreOptions* options) {
   app.add_option("--store-user", options->user, "user at etcd (default: none)")->needs(password);
 }
 
+bool IsShared(const StoreOptions& options) { return StoreOf(options).starts_with(kEtcd); }
+
 Status CheckStore(const StoreOptions& options) {
   const std::string store = StoreOf(options);
   const bool is_file = store.starts_with(kSqlite);
   if (is_file && store.size() == sizeof(kSqlite) - 1) return Wrong("--store sqlite: names no file");
-  if (!is_file && !store.empty() && store != kNone && !IsEtcd(options)) {
+  if (!is_file && !store.empty() && store != kNone && !IsShared(options)) {
     return Wrong("--store " + store + ": give sqlite:FILE, etcd://HOST:PORT or none");
   }
-  if (options.start_new && IsEtcd(options)) return Wrong("--new-journal is for a file; with etcd give another /PREFIX");
+  if (options.start_new && IsShared(options))
+    return Wrong("--new-journal is for a file; with etcd give another /PREFIX");
   if (!options.advertise.empty()) {
     const Result<Endpoint> advertise = ParseEndpointToDial(options.advertise);
     if (!advertise.ok()) return Wrong("--advertise: " + advertise.status().text());
   }
-  if (IsEtcd(options)) return CheckEtcd(options);
+  if (IsShared(options)) return CheckEtcd(options);
   return is_file ? shell::CheckFilePlace({.option = "--journal", .path = store.substr(sizeof(kSqlite) - 1)})
                  : Status::Ok();
 }
@@ -162,7 +166,7 @@ Result<std::unique_ptr<Store>> OpenStore(asio::io_context& io, const StoreOption
     shell::Log(shell::Level::kWarning, "no_journal", {{"effect", "a restarted master will not know the groups"}});
     return std::unique_ptr<Store>();
   }
-  if (!IsEtcd(options)) return OpenJournal(options, store.substr(sizeof(kSqlite) - 1));
+  if (!IsShared(options)) return OpenJournal(options, store.substr(sizeof(kSqlite) - 1));
 #ifdef RINGWAY_ETCD
   const Result<EtcdOptions> etcd = EtcdOf(options);
   if (!etcd.ok()) return etcd.status();

@@ -24,14 +24,17 @@ struct StoreOptions {
 
 void AddStoreOptions(CLI::App& app, StoreOptions* options);
 
-// Returns Ok if the options fit together, and the file can be written.
+// Returns whether the store is one that several masters share.
+bool IsShared(const StoreOptions& options);
+
+// Returns Ok if the options fit together, and the files can be used. Does not ask etcd.
 Status CheckStore(const StoreOptions& options);
 
 struct Listening {
   std::uint16_t wanted_port = 0;  // 0: any
   std::string address;            // that it has
 };
-// Opens a file, or begins to seek the leadership when the store is started. Null for none. Says which it is in the log.
+// REQUIRES: CheckStore(options).ok(). Opens a file, or begins to seek the leadership when the store is started. Null for none. Says which it is in the log.
 Result<std::unique_ptr<Store>> OpenStore(asio::io_context& io, const StoreOptions& options, const Listening& at);
 
 }  // namespace ringway

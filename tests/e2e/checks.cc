@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 
 #include "proto/device/loader.h"
@@ -121,6 +122,20 @@ std::string WhyNoGpu() {
   if (!status.ok()) return status.text;
   loaded.library->Free(memory);
   return "";
+}
+
+void ExpectRefusal(const std::vector<std::string>& argv, const std::string& program, const std::string& what) {
+  const Finished run = RunToEnd(argv);
+  EXPECT_EQ(run.code, 2) << argv[0] << ": " << run.err;
+  EXPECT_EQ(run.out, "");
+  std::vector<std::string> lines;
+  std::istringstream stream(run.err);
+  for (std::string line; std::getline(stream, line);) {
+    if (!line.starts_with("20")) lines.push_back(line);
+  }
+  ASSERT_EQ(lines.size(), 1u) << run.err;
+  EXPECT_TRUE(lines[0].starts_with(program + ": ")) << lines[0];
+  EXPECT_NE(lines[0].find(what), std::string::npos) << lines[0];
 }
 
 }  // namespace ringway::e2e

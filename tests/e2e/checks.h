@@ -60,4 +60,8 @@ void ExpectDeviceMemoryIsRight(const Sessions& ranks);
 // Loads the driver of this host's GPU. Returns why device 0 cannot be used; "" if it can.
 std::string WhyNoGpu();
 
+// The program ends with code 2, and stderr has, besides lines of the log, which start with the time, one line: it
+// starts with the program's name and holds `what`.
+void ExpectRefusal(const std::vector<std::string>& argv, const std::string& program, const std::string& what);
+
 }  // namespace ringway::e2e

@@ -29,21 +29,6 @@ void ExpectOneLine(const Argv& argv, const std::string& program, const std::stri
   EXPECT_NE(run.err.find(what), std::string::npos) << run.err;
 }
 
-// The same, but log lines, which start with the time, may come before.
-void ExpectRefusal(const Argv& argv, const std::string& program, const std::string& what) {
-  const Finished run = RunToEnd(argv);
-  EXPECT_EQ(run.code, 2) << argv[0] << ": " << run.err;
-  EXPECT_EQ(run.out, "");
-  std::vector<std::string> lines;
-  std::istringstream stream(run.err);
-  for (std::string line; std::getline(stream, line);) {
-    if (!line.starts_with("20")) lines.push_back(line);
-  }
-  ASSERT_EQ(lines.size(), 1u) << run.err;
-  EXPECT_TRUE(lines[0].starts_with(program + ": ")) << lines[0];
-  EXPECT_NE(lines[0].find(what), std::string::npos) << lines[0];
-}
-
 Argv Master(const Argv& more) {
   Argv argv = {RINGWAY_MASTER};
   argv.insert(argv.end(), more.begin(), more.end());
