@@ -162,10 +162,12 @@ Result<std::string> Render(const std::string& json_text) {
   const json status = ParseStatus(json_text);
   if (!status.is_object()) return Status(Code::kProtocol, "the status is no JSON object");
   std::string out;
+  bool stands_by = false;
   if (const auto master = status.find("master"); master != status.end()) {
-    if (Text(*master, "role") == "standby") {
+    stands_by = Text(*master, "role") == "standby";
+    if (stands_by) {
       const std::string leader = Text(*master, "leader");
-      out += "this master stands by; " + (leader.empty() ? "none is known to lead" : leader + " leads") + "\n";
+      out += "this master stands by; " + (leader == "-" ? "none is known to lead" : leader + " leads") + "\n";
     }
     out += "master  term " + Text(*master, "term") + "  up " + Text(*master, "uptime_s") + " s  journal " +
            Text(*master, "journal") + "\n" + RenderSecurity(*master);
@@ -186,7 +188,7 @@ Result<std::string> Render(const std::string& json_text) {
   const std::string currency = Text(status.value("master", json::object()), "currency");
   out += RenderTraffic(status, currency);
   for (const json& group : Objects(status, "groups")) out += RenderGroup(group, currency);
-  if (Objects(status, "groups").empty()) out += "no groups\n";
+  if (Objects(status, "groups").empty() && !stands_by) out += "no groups\n";
   return out;
 }
 

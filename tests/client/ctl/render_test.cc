@@ -21,6 +21,20 @@ TEST(RenderTest, DaemonsWithoutAdviceGetNone) {
   }
 }
 
+TEST(RenderTest, MasterThatStandsBySaysWhoLeadsAndNothingOfGroups) {
+  const auto shown = [](const std::string& master) {
+    return Render(R"({"master": {"term": 3)" + master + R"(}, "groups": []})").value();
+  };
+  const std::string of_leader = shown(R"(, "role": "standby", "leader": "10.0.0.2:7400")");
+  EXPECT_TRUE(of_leader.starts_with("this master stands by; 10.0.0.2:7400 leads\n")) << of_leader;
+  for (const char* const leader : {R"("")", "null"}) {
+    const std::string of_none = shown(std::string(R"(, "role": "standby", "leader": )") + leader);
+    EXPECT_TRUE(of_none.starts_with("this master stands by; none is known to lead\n")) << of_none;
+    EXPECT_EQ(of_none.find("no groups"), std::string::npos) << of_none;
+  }
+  EXPECT_NE(shown(R"(, "role": "leader")").find("no groups\n"), std::string::npos);
+}
+
 TEST(RenderTest, TrafficBetweenSitesIsShownWithItsCostWhereThereArePrices) {
   const auto shown = [](const std::string& master, const std::string& cost) {
     const auto text =
