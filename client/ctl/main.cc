@@ -154,7 +154,7 @@ Result<std::string> RunWhy(const Options& options) {
   control::StatusRequest request;
   request.set_group(options.group);
   request.set_paths(true);
-  const Result<std::string> status = source.value().Ask(request);
+  const Result<std::string> status = source.value().AskLeader(request);
   if (!status.ok()) return status.status();
   Result<std::string> why = RenderWhy(status.value(), options.group, options.as_json);
   if (why.ok()) return why;

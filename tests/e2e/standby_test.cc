@@ -255,5 +255,29 @@ TEST_F(StandbyTest, EachMasterSaysWhoLeadsAndOrdersAreTheLeaders) {
   EXPECT_EQ(all.code, 0) << all.err;
 }
 
+TEST_F(StandbyTest, CommandsAboutGroupsSayWhoLeadsInsteadOfThatThereAreNone) {
+  const std::size_t leader = LeaderOtherThan(kNone);
+  const std::string trace = cluster_->directory() / "trace.json";
+  const std::vector<std::vector<std::string>> commands = {
+      {"why", "g"}, {"trace", "g", "-o", trace}, {"top"}, {"top", "--group", "g"}, {"events"}};
+  const auto expect = [&](const std::string& masters, const std::string& what) {
+    for (const std::vector<std::string>& command : commands) {
+      std::vector<std::string> argv = {RINGWAY_CTL, "--master", masters};
+      argv.insert(argv.end(), command.begin(), command.end());
+      ExpectRefusal(argv, "ringwayctl", what);
+    }
+  };
+  const std::string& standby = cluster_->master_address((leader + 1) % 3);
+  EXPECT_TRUE(Eventually([&] { return cluster_->StatusOfMaster(standby)["master"].value("leader", "") != ""; }));
+  expect(standby, "the one at " + cluster_->master_address(leader) + " leads: name it in --master");
+  for (const std::size_t member : {1, 2}) etcd_->member(member).Kill();
+  EXPECT_TRUE(Eventually([&] { return !cluster_->Leader(); }));
+  expect(cluster_->master_address(), "no master leads now");
+  const Finished status = RunToEnd({RINGWAY_CTL, "--master", cluster_->master_address(), "status"});
+  EXPECT_EQ(status.code, 0) << status.err;
+  EXPECT_TRUE(status.out.starts_with("this master stands by; ")) << status.out;
+  EXPECT_EQ(status.out.find("no groups"), std::string::npos) << status.out;
+}
+
 }  // namespace
 }  // namespace ringway::e2e

@@ -15,6 +15,7 @@
 #include "client/ctl/table.h"
 #include "client/ctl/trace/chrome_json.h"
 #include "client/ctl/watch/peer_rows.h"
+#include "client/ctl/watch/source.h"
 #include "proto/flight/reader.h"
 #include "proto/printable.h"
 
@@ -98,7 +99,7 @@ Result<Daemons> DaemonsOf(const shell::MasterAddress& master, const std::string&
                           std::chrono::milliseconds timeout) {
   control::StatusRequest request;
   request.set_group(group);
-  const Result<std::string> status = shell::QueryMaster(master, timeout, request);
+  const Result<std::string> status = StatusSource(master, timeout).AskLeader(request);
   if (!status.ok()) return status.status();
   const nlohmann::json parsed = nlohmann::json::parse(status.value(), nullptr, false);
   if (!parsed.is_object()) return Status(Code::kProtocol, "the master's status is no JSON");

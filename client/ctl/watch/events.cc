@@ -144,7 +144,7 @@ Status RunEvents(const StatusSource& source, const EventsOrder& order, bool as_j
     request.set_events(true);
     request.set_only_events(true);
     request.set_events_after(reader.after());
-    const Result<std::string> status = source.Ask(request);
+    const Result<std::string> status = source.AskLeader(request);
     const Result<EventReader::Batch> batch = status.ok() ? reader.Take(status.value()) : status.status();
     if (!batch.ok() && (!order.follow || is_first)) return batch.status();
     if (!batch.ok() && !std::exchange(is_away, true)) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "proto/control.pb.h"
 #include "proto/result.h"
@@ -25,12 +26,17 @@ class StatusSource {
     if (socket != nullptr) return shell::QueryDaemon(*socket, timeout_);
     return shell::QueryMaster(std::get<shell::MasterAddress>(where_), timeout_, request);
   }
+  // The same, but of masters only the one that leads answers for the groups: CheckLeads.
+  Result<std::string> AskLeader(const control::StatusRequest& request) const;
 
  private:
   std::variant<shell::MasterAddress, std::string> where_;
   std::chrono::milliseconds timeout_;
 };
 
+// Ok if the status is of a master that leads, or of a daemon; else kMasterUnreachable, which says who leads. `asked`: the
+// masters of --master.
+Status CheckLeads(const nlohmann::json& status, const std::vector<Endpoint>& asked);
 // Ok if the status has the group; else kInvalidArgument, which names the groups that it has.
 Status FindGroup(const nlohmann::json& status, const std::string& group);
 // The same of all groups of a source.

@@ -121,7 +121,7 @@ control::StatusRequest RequestFor(const TopOrder& order) {
 Status RunPlain(const StatusSource& source, const TopOrder& order) {
   for (int i = 0; i < std::max(order.count, 1); ++i) {
     if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(order.interval_ms));
-    const Result<std::string> status = source.Ask(RequestFor(order));
+    const Result<std::string> status = source.AskLeader(RequestFor(order));
     if (!status.ok()) return status.status();
     const Result<std::string> picture = TopPicture(status.value(), order.group, {});
     if (!picture.ok()) return picture.status();
@@ -135,7 +135,7 @@ Status RunPlain(const StatusSource& source, const TopOrder& order) {
 
 Status RunTop(const StatusSource& source, const TopOrder& order) {
   if (::isatty(STDOUT_FILENO) == 0 || ::isatty(STDIN_FILENO) == 0) return RunPlain(source, order);
-  Result<std::string> status = source.Ask(RequestFor(order));
+  Result<std::string> status = source.AskLeader(RequestFor(order));
   if (!status.ok()) return status.status();
   std::string shown = status.value();
   std::string failure;
@@ -151,7 +151,7 @@ Status RunTop(const StatusSource& source, const TopOrder& order) {
     }
     if (order.count > 0 && tables >= order.count) return Status::Ok();
     if (view.paused) continue;
-    status = source.Ask(RequestFor(order));
+    status = source.AskLeader(RequestFor(order));
     failure = status.ok() ? "" : status.status().text();
     if (status.ok()) shown = status.value();
   }
