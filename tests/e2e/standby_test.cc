@@ -6,6 +6,8 @@
 #include <csignal>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
+#include <sstream>
 
 #include "master/shell/etcd_store.h"
 #include "tests/e2e/checks.h"
@@ -39,10 +41,11 @@ class EtcdStoreTest : public testing::Test {
     asio::io_context io{1};
     std::unique_ptr<StoreUser> user;
   };
-  std::unique_ptr<Master> Open(std::int64_t lease_s = kLeaseS, const std::string& password = "") {
+  std::unique_ptr<Master> Open(std::int64_t lease_s = kLeaseS, const std::string& password = "",
+                               const std::string& user = "root") {
     auto master = std::make_unique<Master>();
     EtcdOptions options = ParseEtcd(etcd_->store()).value();
-    if (!password.empty()) options.user = "root";
+    if (!password.empty()) options.user = user;
     options.password = password;
     auto store = std::make_unique<EtcdStore>(
         master->io, options,
@@ -125,6 +128,26 @@ TEST_F(EtcdStoreTest, WrongPasswordIsSaidAndTheRightOneLeads) {
   const auto right = Open(kLeaseS, "right");
   EXPECT_TRUE(right->user->Lead()) << right->user->Check().text();
   EXPECT_TRUE(right->user->Write({GroupOf("a", 1)}).ok());
+}
+
+// deploy/README.md has them for people, who are asked for each password.
+TEST_F(EtcdStoreTest, UserOfTheDocumentedCommandsLeadsAndHasItsPrefixAlone) {
+  std::ifstream readme(RINGWAY_SOURCE_DIR "/deploy/README.md");
+  std::size_t commands = 0;
+  for (std::string line; std::getline(readme, line);) {
+    std::istringstream words(line);
+    std::vector<std::string> argv{std::istream_iterator<std::string>(words), {}};
+    if (argv.empty() || argv[0] != "etcdctl") continue;
+    argv.erase(argv.begin());
+    if (argv[0] == "user" && argv[1] == "add") argv[2] += ":secret";
+    etcd_->Ctl(argv);
+    ++commands;
+  }
+  EXPECT_EQ(commands, 7U);
+  const auto master = Open(kLeaseS, "secret", "ringway");
+  ASSERT_TRUE(master->user->Lead()) << master->user->Check().text();
+  EXPECT_TRUE(master->user->Write({GroupOf("a", 1)}).ok());
+  EXPECT_NE(etcd_->Ctl({"get", "--prefix", "/ringway/"}, "ringway:secret"), "");
 }
 
 // ---------------------------------------------------------------------------------------------- the programs
