@@ -194,7 +194,7 @@ int Run(int argc, char** argv) {
   CheckStoreOrExit(options, address);
   if (options.only_checks) {
     CheckPlacesOrExit(options);
-    shell::ExitChecked(kProgram);
+    shell::ExitChecked(kProgram, IsShared(options.store) ? "etcd itself was not asked" : "");
   }
   if (const Status log = shell::SetUpLog(options.log); !log.ok()) {
     shell::Die(kProgram, log.text());

@@ -2,15 +2,16 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <system_error>
 #include <utility>
 
+#include "master/leadership/election.h"
 #include "master/shell/journal.h"
 #include "proto/shell/log.h"
 #include "proto/shell/options.h"
 #include "proto/shell/places.h"
+#include "proto/shell/toml_text.h"
 #include "proto/stream/address.h"
 #ifdef RINGWAY_ETCD
 #include "master/shell/etcd_store.h"
@@ -52,21 +53,48 @@ std::string StoreOf(const StoreOptions& options) {
 }
 
 #ifdef RINGWAY_ETCD
+// Reads a file that an option names.
+Result<std::string> ReadOf(const char* option, const std::string& path) {
+  constexpr std::size_t kBytesMax = 1 << 20;  // a bundle of authorities has a quarter of it
+  Result<std::string> text = shell::ReadTextFile(path, kBytesMax);
+  return text.ok() ? text : Wrong(std::string(option) + ": " + text.status().text());
+}
+
 Result<EtcdOptions> EtcdOf(const StoreOptions& options) {
   Result<EtcdOptions> etcd = ParseEtcd(StoreOf(options));
   if (!etcd.ok()) return Wrong("--store: " + etcd.status().text());
+  for (const auto& [option, path] : {std::pair("--store-ca", options.ca), std::pair("--store-cert", options.cert),
+                                     std::pair("--store-key", options.key)}) {
+    if (path.empty()) continue;
+    if (const Result<std::string> text = ReadOf(option, path); !text.ok()) return text.status();
+  }
   etcd.value().ca = options.ca;
   etcd.value().cert = options.cert;
   etcd.value().key = options.key;
   etcd.value().user = options.user;
   if (options.user.empty()) return etcd;
-  std::ifstream file(options.password_file);
-  if (!std::getline(file, etcd.value().password)) {
-    return Wrong("--store-password-file: cannot read a line of " + options.password_file);
-  }
+  constexpr char kPasswordFile[] = "--store-password-file";
+  const Result<std::string> text = ReadOf(kPasswordFile, options.password_file);
+  if (!text.ok()) return text.status();
+  if (text.value().empty()) return Wrong(std::string(kPasswordFile) + ": " + options.password_file + " has no line");
+  etcd.value().password = text.value().substr(0, text.value().find('\n'));
   return etcd;
 }
 #endif
+
+// Options that a store without etcd would ignore.
+Status CheckNothingOfEtcd(const StoreOptions& options) {
+  const std::pair<const char*, bool> given[] = {{"--advertise", !options.advertise.empty()},
+                                                {"--lease-s", options.lease_s.has_value()},
+                                                {"--store-ca", !options.ca.empty()},
+                                                {"--store-cert", !options.cert.empty()},
+                                                {"--store-user", !options.user.empty()}};
+  for (const auto& [option, is_given] : given) {
+    if (is_given)
+      return Wrong(std::string(option) + " is for masters that share an etcd: give --store etcd://, or leave it out");
+  }
+  return Status::Ok();
+}
 
 Status CheckEtcd(const StoreOptions& options) {
 #ifdef RINGWAY_ETCD
@@ -123,16 +151,24 @@ void AddStoreOptions(CLI::App& app, StoreOptions* options) {
   app.add_option("--lease-s", options->lease_s,
                  "seconds after which a master that etcd does not hear leads no more, and another takes over")
       ->check(CLI::Range(1, 300))
-      ->capture_default_str();
+      ->default_str(std::to_string(ElectionOptions().lease_s));
   app.add_option("--store-ca", options->ca,
                  "certificate of the CA of etcd's certificates: speak TLS with it (default: none)")
       ->check(shell::NotEmpty());
   CLI::Option* cert =
-      app.add_option("--store-cert", options->cert, "certificate that etcd wants to see, and (default: none)");
-  app.add_option("--store-key", options->key, "its private key (default: none)")->needs(cert);
+      app.add_option("--store-cert", options->cert, "certificate that etcd wants to see, and (default: none)")
+          ->check(shell::NotEmpty());
+  CLI::Option* key =
+      app.add_option("--store-key", options->key, "its private key (default: none)")->check(shell::NotEmpty());
   CLI::Option* password = app.add_option("--store-password-file", options->password_file,
-                                         "file whose first line is the password of --store-user (default: none)");
-  app.add_option("--store-user", options->user, "user at etcd (default: none)")->needs(password);
+                                         "file whose first line is the password of --store-user (default: none)")
+                              ->check(shell::NotEmpty());
+  CLI::Option* user =
+      app.add_option("--store-user", options->user, "user at etcd (default: none)")->check(shell::NotEmpty());
+  for (const auto& [one, other] : {std::pair(cert, key), std::pair(user, password)}) {
+    one->needs(other);
+    other->needs(one);
+  }
 }
 
 bool IsShared(const StoreOptions& options) { return StoreOf(options).starts_with(kEtcd); }
@@ -144,8 +180,11 @@ Status CheckStore(const StoreOptions& options) {
   if (!is_file && !store.empty() && store != kNone && !IsShared(options)) {
     return Wrong("--store " + store + ": give sqlite:FILE, etcd://HOST:PORT or none");
   }
-  if (options.start_new && IsShared(options))
+  if (!IsShared(options)) {
+    if (Status status = CheckNothingOfEtcd(options); !status.ok()) return status;
+  } else if (options.start_new) {
     return Wrong("--new-journal is for a file; with etcd give another /PREFIX");
+  }
   if (!options.advertise.empty()) {
     const Result<Endpoint> advertise = ParseEndpointToDial(options.advertise);
     if (!advertise.ok()) return Wrong("--advertise: " + advertise.status().text());
@@ -174,8 +213,8 @@ Result<std::unique_ptr<Store>> OpenStore(asio::io_context& io, const StoreOption
   ElectionOptions election;
   election.address = options.advertise.empty() ? at.address : options.advertise;
   election.seed = (static_cast<std::uint64_t>(random()) << 32) | random();
-  election.lease_s = options.lease_s;
-  election.answer_within = std::chrono::seconds(options.lease_s) / 2;
+  election.lease_s = options.lease_s.value_or(election.lease_s);
+  election.answer_within = std::chrono::seconds(election.lease_s) / 2;
   auto opened = std::make_unique<EtcdStore>(io, etcd.value(), election);
   shell::Log(shell::Level::kInfo, "store", {{"place", opened->Place()}, {"address", election.address}});
   return std::unique_ptr<Store>(std::move(opened));

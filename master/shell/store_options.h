@@ -5,6 +5,7 @@
 #include <asio/io_context.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "master/leadership/store.h"
@@ -18,8 +19,8 @@ struct StoreOptions {
   bool start_new = false;
   std::string advertise;  // HOST:PORT of this master for those who look for the leader; empty: where it listens
   std::string ca, cert, key, user, password_file;
-  std::int64_t lease_s = 2;
-  bool insecure = false;  // the program's
+  std::optional<std::int64_t> lease_s = {};  // of the leadership; nothing: ElectionOptions::lease_s
+  bool insecure = false;                     // the program's
 };
 
 void AddStoreOptions(CLI::App& app, StoreOptions* options);

@@ -136,8 +136,8 @@ void AddCheckConfig(CLI::App& app, bool* only_checks) {
       ->configurable(false);
 }
 
-void ExitChecked(const std::string& program) {
-  std::printf("%s: the configuration is in order\n", program.c_str());
+void ExitChecked(const std::string& program, const std::string& except) {
+  std::printf("%s: the configuration is in order%s%s\n", program.c_str(), except.empty() ? "" : "; ", except.c_str());
   std::exit(0);
 }
 

@@ -35,7 +35,8 @@ void AddLogOptions(CLI::App& app, LogOptions* options);
 
 // Adds --check-config, for which a program ends by ExitChecked when all else is in order.
 void AddCheckConfig(CLI::App& app, bool* only_checks);
-[[noreturn]] void ExitChecked(const std::string& program);
+// `except`: what was not checked, if there is anything.
+[[noreturn]] void ExitChecked(const std::string& program, const std::string& except = "");
 
 // Adds --version and --config FILE (TOML: any option by its long name; unknown keys are errors), then parses. Errors:
 // kInvalidArgument with one line about the command line or the file. Throws only CLI::Success, for --help or --version.

@@ -20,6 +20,11 @@ class StoreOptionsTest : public testing::Test {
     argv.insert(argv.end(), more.begin(), more.end());
     return argv;
   }
+  static Argv Etcd(const Argv& more, const std::string& listen = "127.0.0.1:0") {
+    Argv argv = Master({"--store", "etcd://127.0.0.1:2379"}, listen);
+    argv.insert(argv.end(), more.begin(), more.end());
+    return argv;
+  }
   static void ExpectRefused(Argv argv, const std::string& what) {
     ExpectRefusal(argv, "ringway-master", what);
     argv.emplace_back("--check-config");
@@ -48,15 +53,43 @@ TEST_F(StoreOptionsTest, EtcdOnAnotherHostNeedsItsAuthorityOrTheWordThatNothingI
 }
 
 TEST_F(StoreOptionsTest, OptionsThatDoNotFitTheStoreAreRefused) {
-  const Argv etcd = {"--store", "etcd://127.0.0.1:2379"};
-  const auto with = [&](const Argv& more) {
-    Argv argv = etcd;
+  ExpectRefused(Etcd({"--new-journal"}), "--new-journal is for a file");
+  ExpectRefused(Etcd({"--advertise", "foo"}), "--advertise: 'foo' is not HOST:PORT");
+  ExpectRefused(Etcd({"--insecure"}, "0.0.0.0:0"), "--advertise HOST:PORT by which one");
+  for (const Argv& more :
+       {Argv{"--advertise", "127.0.0.1:7400"}, Argv{"--lease-s", "2"}, Argv{"--store-ca", "ca.pem"}}) {
+    Argv argv = {"--journal", directory_ / "x.db"};
     argv.insert(argv.end(), more.begin(), more.end());
-    return argv;
+    ExpectRefused(Master(argv), more[0] + " is for masters that share an etcd");
+  }
+}
+
+TEST_F(StoreOptionsTest, OptionsThatBelongTogetherAreGivenTogether) {
+  ExpectRefused(Etcd({"--store-cert", "a.pem"}), "--store-cert requires --store-key");
+  ExpectRefused(Etcd({"--store-key", "a.key"}), "--store-key requires --store-cert");
+  ExpectRefused(Etcd({"--store-user", "ringway"}), "--store-user requires --store-password-file");
+  ExpectRefused(Etcd({"--store-password-file", "p"}), "--store-password-file requires --store-user");
+}
+
+TEST_F(StoreOptionsTest, FilesThatCannotBeReadAreNamed) {
+  const std::string absent = directory_ / "absent.pem", there = File("there.pem", "x\n"), empty = File("empty", "");
+  ExpectRefused(Etcd({"--store-ca", absent}), "--store-ca: there is no " + absent);
+  ExpectRefused(Etcd({"--store-cert", there, "--store-key", absent}), "--store-key: there is no " + absent);
+  ExpectRefused(Etcd({"--store-cert", directory_.path(), "--store-key", there}),
+                "--store-cert: " + directory_.path().string() + " is a directory");
+  ExpectRefused(Etcd({"--store-user", "u", "--store-password-file", absent}),
+                "--store-password-file: there is no " + absent);
+  ExpectRefused(Etcd({"--store-user", "u", "--store-password-file", empty}),
+                "--store-password-file: " + empty + " has no line");
+}
+
+TEST_F(StoreOptionsTest, CheckSaysThatEtcdItselfIsNotAsked) {
+  const auto said = [](Argv argv) {
+    argv.emplace_back("--check-config");
+    return RunToEnd(argv).out;
   };
-  ExpectRefused(Master(with({"--new-journal"})), "--new-journal is for a file");
-  ExpectRefused(Master(with({"--advertise", "foo"})), "--advertise: 'foo' is not HOST:PORT");
-  ExpectRefused(Master(with({"--insecure"}), "0.0.0.0:0"), "--advertise HOST:PORT by which one");
+  EXPECT_EQ(said(Etcd({})), "ringway-master: the configuration is in order; etcd itself was not asked\n");
+  EXPECT_EQ(said(Master({"--journal", "none"})), "ringway-master: the configuration is in order\n");
 }
 
 }  // namespace
