@@ -39,11 +39,21 @@ Result<Endpoint> ParseEndpointToDial(const std::string& text) {
   return endpoint;
 }
 
+namespace {
+
+std::string Trimmed(const std::string& text) {
+  constexpr const char* kBlanks = " \t";
+  const std::size_t begin = text.find_first_not_of(kBlanks);
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
+}
+
+}  // namespace
+
 Result<std::vector<Endpoint>> ParseEndpointsToDial(const std::string& text) {
   std::vector<Endpoint> endpoints;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t comma = std::min(text.find(',', begin), text.size());
-    Result<Endpoint> endpoint = ParseEndpointToDial(text.substr(begin, comma - begin));
+    Result<Endpoint> endpoint = ParseEndpointToDial(Trimmed(text.substr(begin, comma - begin)));
     if (!endpoint.ok()) return endpoint.status();
     const std::string name = ToString(endpoint.value());
     const auto is_same = [&](const Endpoint& other) { return ToString(other) == name; };

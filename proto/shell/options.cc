@@ -70,7 +70,10 @@ class TomlConfig : public CLI::Config {
     if (const auto* number = std::get_if<std::int64_t>(&value.value); is_top && number != nullptr)
       return IntegerText(name, *number, value.is_octal);
     if (const auto* flag = std::get_if<bool>(&value.value); is_top && flag != nullptr) return *flag ? "true" : "false";
-    throw CLI::ConversionError(ConfigFile(app_) + ": " + name + " must be a string, an integer or a boolean");
+    throw CLI::ConversionError(ConfigFile(app_) + ": " + name + " must be a string, an integer or a boolean" +
+                               (is_top && std::holds_alternative<TomlOther>(value.value)
+                                    ? "; write a list as one string, as on the command line: \"A,B,C\""
+                                    : ""));
   }
 
   const CLI::App& app_;

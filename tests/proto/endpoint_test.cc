@@ -58,6 +58,12 @@ TEST(ParseEndpointsToDialTest, TakesSeveralAndRefusesWhatIsNone) {
   ASSERT_TRUE(two.ok()) << two.status().text();
   ASSERT_EQ(two.value().size(), 2U);
   EXPECT_EQ(ToString(two.value()[1]), "[::1]:2");
+  const auto spaced = ParseEndpointsToDial(" a:1, [::1]:2\t,b:3 ");
+  ASSERT_TRUE(spaced.ok()) << spaced.status().text();
+  ASSERT_EQ(spaced.value().size(), 3U);
+  EXPECT_EQ(spaced.value()[0].host, "a");
+  EXPECT_EQ(ToString(spaced.value()[1]), "[::1]:2");
+  EXPECT_EQ(ParseEndpointsToDial("a:1, ,b:2").status().code(), Code::kInvalidArgument);
   std::string many = "h:1";
   for (std::size_t port = 2; port <= kEndpointsMax; ++port) many += ",h:" + std::to_string(port);
   EXPECT_TRUE(ParseEndpointsToDial(many).ok());

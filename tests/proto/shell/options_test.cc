@@ -197,6 +197,8 @@ TEST_F(ParseOrExitTest, ConfigFileOfAnyProgramIsReadAsItsOwnOptionsAre) {
     EXPECT_EQ(broken.status().code(), Code::kInvalidArgument) << text;
     EXPECT_EQ(broken.status().text().find('\n'), std::string::npos) << broken.status().text();
   }
+  EXPECT_NE(ReadConfigFile(File("master = [\"a:1\", \"b:1\"]\n")).status().text().find("as one string"),
+            std::string::npos);
   EXPECT_NE(ReadConfigFile(directory_ / "absent.toml").status().text().find("there is no"), std::string::npos);
   EXPECT_NE(ReadConfigFile("/dev/zero").status().text().find("too large"), std::string::npos);
   EXPECT_NE(ReadConfigFile("/proc/self/mem").status().text().find("cannot be read"), std::string::npos);
