@@ -102,6 +102,24 @@ void AddBounded(Finding finding, Findings& findings, std::size_t* left_out) {
   ++*left_out;
 }
 
+// Of several masters, those that were found not to lead.
+void CheckOtherMasters(const Facts& facts, Findings& findings) {
+  for (const ProgramFacts& other : facts.other_masters) {
+    findings.push_back(other.answers() ? Say(kOtherStandsBy, {other.place})
+                                       : Say(kOtherSilent, {other.outcome.text()}));
+  }
+}
+
+// What the master says of who leads.
+Finding JudgeLeader(const Facts& facts) {
+  const MasterFacts& master = facts.master;
+  if (TextAt(master.self(), "role") != "standby") return Say(kMasterAnswers, {master.place});
+  const std::string leader = TextAt(master.self(), "leader");
+  // Where several were asked, none of them led.
+  if (leader.empty() || !facts.other_masters.empty()) return Say(kNobodyLeads);
+  return Say(kMasterStandsBy, {master.place, leader});
+}
+
 Findings CheckMaster(const Facts& facts) {
   const MasterFacts& master = facts.master;
   if (master.place.empty()) return {Say(kMasterUnknown)};
@@ -112,9 +130,12 @@ Findings CheckMaster(const Facts& facts) {
     const bool differs = master.outcome.code() == Code::kIo || master.outcome.code() == Code::kProtocol;
     const bool hangs = master.outcome.code() == Code::kTimeout;
     const Row& row = differs ? kMasterDiffers : hangs ? kNoAnswer : kMasterSilent;
-    return {Say(row.At(master.expected ? kFail : kWarn), {master.outcome.text()})};
+    Findings silent = {Say(row.At(master.expected ? kFail : kWarn), {master.outcome.text()})};
+    CheckOtherMasters(facts, silent);
+    return silent;
   }
-  Findings findings = {Say(kMasterAnswers, {master.place})};
+  Findings findings = {JudgeLeader(facts)};
+  CheckOtherMasters(facts, findings);
   std::size_t left_out = 0;
   for (const Json& group : ObjectsAt(master.status, "groups")) {
     for (const Json& peer : ObjectsAt(group, "peers")) {
@@ -284,8 +305,10 @@ Findings CheckMtu(const Facts& facts) {
 Findings CheckJournal(const Facts& facts) {
   const std::string state = TextAt(facts.master.self(), "journal");
   if (state.empty()) return {Say(kNoJournalKnown)};
-  const Row& row = state == "ok" ? kJournal : state == "none" ? kNoJournal : kJournalFails;
-  return {Say(row, {state == "ok" ? TextAt(facts.master.self(), "journal_path") : state})};
+  const std::string place = TextAt(facts.master.self(), "journal_path");
+  if (state == "ok") return {Say(kJournal, {place})};
+  if (state == "none") return {Say(kNoJournal)};
+  return {Say(place.starts_with("etcd://") ? kEtcdFails : kJournalFails, {state, place})};
 }
 
 struct Check {

@@ -209,20 +209,33 @@ class Examination {
                            [](const CertificateFacts& one) { return !one.running || !one.identity.empty(); });
   }
 
-  // Returns the master that leads among these, if it is found; else the first.
-  std::string LeaderAmong(const std::string& addresses) const {
-    Result<std::vector<Endpoint>> masters = ParseEndpointsToDial(addresses);
+  // Returns the master that leads among these, if it is found; else the first that answers, else the first. The others
+  // become facts.
+  std::string LeaderAmong(const std::string& addresses) {
+    const Result<std::vector<Endpoint>> masters = ParseEndpointsToDial(addresses);
     if (!masters.ok() || masters.value().size() == 1) return addresses;
-    std::string leader = ToString(masters.value().front());
+    std::vector<ProgramFacts> asked;
+    std::vector<CertificateFacts> ignored;  // the chosen one is asked again
     for (const Endpoint& one : masters.value()) {
+      ProgramFacts& facts = asked.emplace_back(ProgramFacts{.place = ToString(one), .outcome = {}, .status = {}});
       const shell::MasterAddress whom = {{one}, security_};
       const auto query = [whom, timeout = context_.timeout] { return shell::QueryMaster(whom, timeout); };
-      const Awaited<std::string> answer = Bounded(ToString(one), query);
-      if (!answer || !answer->ok()) continue;
-      const Json status = Json::parse(answer->value(), nullptr, false);
-      if (TextAt(At(status, "master"), "role") == "leader") return ToString(one);
+      const Awaited<std::string> answer = Bounded(facts.place, query);
+      facts.outcome =
+          answer ? answer->status()
+                 : Status(Code::kResourceExhausted, facts.place + " was not asked: no thread can be started here");
+      if (answer && answer->ok()) ReadStatus(answer->value(), "master", &facts, &ignored);
     }
-    return leader;
+    const auto role_is = [](const char* role) {
+      return [role](const ProgramFacts& one) { return TextAt(At(one.status, "master"), "role") == role; };
+    };
+    auto chosen = std::find_if(asked.begin(), asked.end(), role_is("leader"));
+    if (chosen == asked.end()) chosen = std::find_if(asked.begin(), asked.end(), role_is("standby"));
+    if (chosen == asked.end()) chosen = asked.begin();
+    const std::string place = chosen->place;
+    asked.erase(chosen);
+    facts_.other_masters = std::move(asked);
+    return place;
   }
 
   void AskMaster() {

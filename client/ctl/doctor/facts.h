@@ -93,7 +93,8 @@ struct Facts {
   std::uint64_t protocol_max = 0;
   std::vector<ConfigFacts> configs;
   std::vector<CertificateFacts> certificates;
-  MasterFacts master;
+  MasterFacts master;  // of several the one that leads, if it is found
+  std::vector<ProgramFacts> other_masters;
   DaemonFacts daemon;
   std::vector<DialFacts> dials;
   std::size_t dials_left_out = 0;

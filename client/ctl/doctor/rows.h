@@ -50,6 +50,12 @@ inline constexpr Row
                      "compare the certificates here and there (ringwayctl certs show FILE): one authority "
                      "issues both; or correct the address"},
   kMasterSilent     {kFail, "{0}", "start ringway-master on its host, or correct the address"},
+  kMasterStandsBy   {kOk,   "the master at {0} stands by, and the one at {1} leads"},
+  kOtherStandsBy    {kOk,   "the master at {0} stands by"},
+  kOtherSilent      {kWarn, "{0}", "while it is away there is one less to take over: start ringway-master on its host, "
+                             "or correct --master"},
+  kNobodyLeads      {kFail, "no master leads now: operations go on, joins and recoveries wait",
+                     "if that stays, look at etcd: etcdctl endpoint health, on its hosts"},
   kPeerPending      {kWarn, "peer {0} is not in group {1} yet: {2}", "if that stays: ringwayctl doctor on its host"},
   kMorePending      {kWarn, "{0} more peers are not in their groups yet", "ringwayctl status lists them"},
 
@@ -129,7 +135,9 @@ inline constexpr Row
   kNoJournal        {kWarn, "the master has no journal: when it restarts it has forgotten all groups",
                      "start ringway-master with --journal FILE"},
   kJournalFails     {kFail, "the master cannot write its journal, so no group can change: {0}",
-                     "make room on its disk: df -h, on the master's host"};
+                     "make room on its disk: df -h, on the master's host"},
+  kEtcdFails        {kFail, "the master cannot write to {1}, so no group can change: {0}",
+                     "look at etcd and at the network to it: etcdctl endpoint health, on the master's host"};
 // clang-format on
 
 }  // namespace rows

@@ -55,16 +55,26 @@ void AddMaster(const View& view, Causes& out) {
   if (view.of_master) {
     const std::string journal = Printable(Text(process, "journal"));
     if (journal != "ok" && journal != "none" && journal != "-") {
-      out.push_back({"master away", "the master cannot write its journal, so no group changes: " + journal,
-                     "make room on its disk: df -h, on the master's host"});
+      const bool is_etcd = Text(process, "journal_path").starts_with("etcd://");
+      out.push_back({"master away",
+                     (is_etcd ? "the master cannot write to etcd, so no group changes: "
+                              : "the master cannot write its journal, so no group changes: ") +
+                         journal,
+                     is_etcd ? "look at etcd and at the network to it: etcdctl endpoint health, on the master's host"
+                             : "make room on its disk: df -h, on the master's host"});
     }
     return;
   }
   if (process.contains("master_connected") && !IsSet(process, "master_connected")) {
-    out.push_back({"master away",
-                   "this daemon has no connection to the master at " + Printable(Text(process, "master")) +
-                       ": operations go on, but joins and recoveries wait",
-                   "start ringway-master there; ringwayctl doctor on this host says what is in the way"});
+    const std::string master = Printable(Text(process, "master"));
+    const bool is_one = master.find(',') == std::string::npos;
+    out.push_back(
+        {"master away",
+         "this daemon has no connection to the master" + std::string(is_one ? "" : " that leads of those") + " at " +
+             master + ": operations go on, but joins and recoveries wait",
+         (is_one ? "start ringway-master there"
+                 : "ringwayctl --master " + master + " doctor says which of them is away, and whether one leads") +
+             std::string("; ringwayctl doctor on this host says what is in the way")});
   }
 }
 

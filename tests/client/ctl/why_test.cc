@@ -137,6 +137,14 @@ TEST_F(WhyTest, BrokenConnectionsAndAFullDiskAreSaid) {
   EXPECT_THAT(Only("master away").what, HasSubstr("no space left"));
 }
 
+TEST_F(WhyTest, EtcdThatCannotBeWrittenToIsNoFullDisk) {
+  status_["master"]["journal"] = "etcd does not answer";
+  status_["master"]["journal_path"] = "etcd://10.0.0.1:2379/ringway/";
+  const Cause cause = Only("master away");
+  EXPECT_THAT(cause.what, HasSubstr("cannot write to etcd"));
+  EXPECT_THAT(cause.remedy, HasSubstr("look at etcd"));
+}
+
 TEST_F(WhyTest, DaemonSaysThatItsMasterIsAwayAndWhatItSees) {
   const json own = {{"name", "job"},
                     {"self", 1},
@@ -152,8 +160,11 @@ TEST_F(WhyTest, DaemonSaysThatItsMasterIsAwayAndWhatItSees) {
   const std::vector<Cause> causes = Causes();
   ASSERT_EQ(causes.size(), 3U);
   EXPECT_THAT(causes[0].what, HasSubstr("no connection to the master at m:1"));
+  EXPECT_THAT(causes[0].remedy, HasSubstr("start ringway-master there"));
   EXPECT_THAT(causes[1].what, HasSubstr("a waits for operation 0:1 for 5.0 s: the trainer of b has not"));
   EXPECT_THAT(causes[2].what, HasSubstr("14.5% of what this daemon has sent"));
+  status_["daemon"]["master"] = "m:1,n:1";
+  EXPECT_THAT(Causes()[0].remedy, HasSubstr("ringwayctl --master m:1,n:1 doctor says which"));
 }
 
 TEST_F(WhyTest, UnknownGroupAndHostileTextAreErrorsOrHarmless) {

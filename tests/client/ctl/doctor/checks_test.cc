@@ -142,6 +142,27 @@ TEST(MasterCheckTest, WhoHasNoCertificateDoesNotBlameTheMaster) {
   EXPECT_EQ(Worst(facts, "master").level, Level::kSkip);
 }
 
+TEST(MasterCheckTest, EachOfSeveralIsJudgedAndOneHasToLead) {
+  Facts facts = Healthy();
+  facts.other_masters = {
+      {.place = "10.0.0.2:7400", .outcome = {}, .status = Json::parse(R"({"master": {"role": "standby"}})")},
+      {.place = "10.0.0.3:7400", .outcome = {Code::kMasterUnreachable, "no master at 10.0.0.3:7400"}, .status = {}}};
+  facts.master.status["master"]["role"] = "leader";
+  EXPECT_EQ(Worst(facts, "master").level, Level::kWarn);
+  EXPECT_THAT(Worst(facts, "master").what, HasSubstr("10.0.0.3:7400"));
+  EXPECT_THAT(Worst(facts, "master").remedy, HasSubstr("start ringway-master on its host"));
+  facts.master.status["master"]["role"] = "standby";
+  facts.master.status["master"]["leader"] = "10.0.0.1:7400";
+  EXPECT_EQ(Worst(facts, "master").level, Level::kFail)
+      << "what others say of a leader that does not say so itself is past";
+  EXPECT_THAT(Worst(facts, "master").what, HasSubstr("no master leads now"));
+  facts.other_masters.clear();
+  EXPECT_EQ(Worst(facts, "master").level, Level::kOk);
+  EXPECT_THAT(Worst(facts, "master").what, HasSubstr("stands by, and the one at 10.0.0.1:7400 leads"));
+  facts.master.status["master"]["leader"] = "";
+  EXPECT_EQ(Worst(facts, "master").level, Level::kFail);
+}
+
 TEST(MasterCheckTest, PendingPeersAreNamedWithTheirReason) {
   Facts facts = Healthy();
   facts.master.status["groups"] =
@@ -365,6 +386,11 @@ TEST(JournalCheckTest, StateIsWhatTheMasterTells) {
   facts.master.status["master"]["journal"] = "database or disk is full";
   EXPECT_EQ(Worst(facts, "journal").level, Level::kFail);
   EXPECT_THAT(Worst(facts, "journal").what, HasSubstr("disk is full"));
+  EXPECT_THAT(Worst(facts, "journal").remedy, HasSubstr("make room"));
+  facts.master.status["master"]["journal_path"] = "etcd://10.0.0.1:2379/ringway/";
+  EXPECT_EQ(Worst(facts, "journal").level, Level::kFail);
+  EXPECT_THAT(Worst(facts, "journal").what, HasSubstr("etcd://10.0.0.1:2379/ringway/"));
+  EXPECT_THAT(Worst(facts, "journal").remedy, HasSubstr("look at etcd"));
   facts.master.status = {};
   EXPECT_EQ(Worst(facts, "journal").level, Level::kSkip);
 }
