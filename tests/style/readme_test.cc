@@ -39,6 +39,12 @@ TEST(ReadmeTest, ShowsTheShortestTrainerThatIsBuiltAndTested) {
   EXPECT_EQ(Between(of_client.lines, "```c", "```"), Between(in_c.lines, "/* [readme] */", "/* [/readme] */"));
 }
 
+TEST(ReadmeTest, ShowsTheOptionsOfLateRanksThatAreTested) {
+  const SourceFile readme = ReadSource(RINGWAY_SOURCE_DIR, "client/README.md");
+  const SourceFile source = ReadSource(RINGWAY_SOURCE_DIR, "tests/e2e/late_ranks_test.cc");
+  EXPECT_EQ(Between(readme.lines, "```cpp", "```"), Between(source.lines, "// [readme]", "// [/readme]"));
+}
+
 Lines CodecRows() {
   Lines rows = {"|---|---|---|---|---|"};
   for (const CodecInfo& info : kCodecs) {
