@@ -35,7 +35,8 @@ struct Listening {
   std::uint16_t wanted_port = 0;  // 0: any
   std::string address;            // that it has
 };
-// REQUIRES: CheckStore(options).ok(). Opens a file, or begins to seek the leadership when the store is started. Null for none. Says which it is in the log.
+// REQUIRES: CheckStore(options).ok().
+// Opens a file, or begins to seek the leadership when the store is started. Null for none. Says which it is in the log.
 Result<std::unique_ptr<Store>> OpenStore(asio::io_context& io, const StoreOptions& options, const Listening& at);
 
 }  // namespace ringway

@@ -102,7 +102,7 @@ void AddBounded(Finding finding, Findings& findings, std::size_t* left_out) {
   ++*left_out;
 }
 
-// Of several masters, those that were found not to lead.
+// Judges those among several masters that do not lead.
 void CheckOtherMasters(const Facts& facts, Findings& findings) {
   for (const ProgramFacts& other : facts.other_masters) {
     findings.push_back(other.answers() ? Say(kOtherStandsBy, {other.place})

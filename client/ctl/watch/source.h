@@ -34,8 +34,8 @@ class StatusSource {
   std::chrono::milliseconds timeout_;
 };
 
-// Ok if the status is of a master that leads, or of a daemon; else kMasterUnreachable, which says who leads. `asked`: the
-// masters of --master.
+// Ok if the status is of a master that leads, or of a daemon; else kMasterUnreachable, which says who leads.
+// `asked`: the masters of --master.
 Status CheckLeads(const nlohmann::json& status, const std::vector<Endpoint>& asked);
 // Ok if the status has the group; else kInvalidArgument, which names the groups that it has.
 Status FindGroup(const nlohmann::json& status, const std::string& group);
