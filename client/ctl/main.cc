@@ -198,6 +198,9 @@ int RunDoctor(const Options& options) {
 }
 
 Status RunLive(const Options& options) {
+  if (options.is("top") && options.as_json) {
+    return {Code::kInvalidArgument, "top is a table for people: status --json has all that it shows"};
+  }
   const Result<StatusSource> source = SourceOf(options);
   if (!source.ok()) return source.status();
   if (options.is("top") && !options.top.group.empty()) {

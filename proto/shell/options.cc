@@ -197,6 +197,12 @@ Status Parse(CLI::App& app, int argc, const char* const* argv) {
   } catch (const CLI::FileError& error) {
     const std::vector<std::string>& paths = app.get_config_ptr()->results();
     return refuse(paths.empty() ? error.what() : "--config: " + WhyUnreadable(paths.back()));
+  } catch (const CLI::ExtrasError&) {
+    const std::string word = MistypedCommand(app);
+    if (!word.empty()) return refuse("no command '" + word + "': it is one of" + CommandsOf(app));
+    std::string words;  // CLI11's own text has them backwards
+    for (const std::string& extra : app.remaining(true)) words += " " + extra;
+    return refuse("not understood:" + words);
   } catch (const CLI::ParseError& error) {
     const std::string word = MistypedCommand(app);
     return refuse(word.empty() ? error.what() : "no command '" + word + "': it is one of" + CommandsOf(app));

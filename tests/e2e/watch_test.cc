@@ -179,12 +179,17 @@ TEST(CtlErrorTest, MistakesAreNamed) {
             std::string::npos);
   EXPECT_NE(error({"--master", "127.0.0.1:0", "doctor"}).find("has port 0"), std::string::npos);
   EXPECT_NE(error({"events", "--since", "soon"}).find("'soon' is no age"), std::string::npos);
+  EXPECT_NE(error({"--timeout", "5", "status"}).find("not understood: --timeout 5; see ringwayctl status --help"),
+            std::string::npos)
+      << error({"--timeout", "5", "status"});
+  EXPECT_NE(error({"--json", "top"}).find("status --json has all that it shows"), std::string::npos);
   Cluster cluster({.daemons = 0, .tls = false});
   const std::string unknown = error({"--master", cluster.master_address(), "why", "nobody"});
   EXPECT_NE(unknown.find("there is no group nobody here: there is none at all"), std::string::npos) << unknown;
   Cluster other({.daemons = 1, .tls = false});
   const Sessions ranks = other.JoinAll({other.At(0, "job", 1)});
-  for (const Words& command : {Words{"why", "jbo"}, Words{"top", "--group", "jbo"}}) {
+  for (const Words& command :
+       {Words{"why", "jbo"}, Words{"top", "--group", "jbo"}, Words{"events", "--group", "jbo"}}) {
     for (const Words& where : {Words{"--master", other.master_address()}, Words{"--socket", other.socket(0)}}) {
       Words argv = where;
       argv.insert(argv.end(), command.begin(), command.end());

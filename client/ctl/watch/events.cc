@@ -135,6 +135,7 @@ Status RunEvents(const StatusSource& source, const EventsOrder& order, bool as_j
   const std::int64_t age_max = ParseAgeMs(order.since).value_or(std::int64_t{1} << 50);
   bool is_first = true;
   bool is_away = false;
+  bool is_known = order.group.empty();  // its group: by an event, though it has ended
   const auto begin = std::chrono::steady_clock::now();
   for (;;) {
     // The answer is younger than the question, so an event of less than this age is one from after the beginning.
@@ -152,11 +153,15 @@ Status RunEvents(const StatusSource& source, const EventsOrder& order, bool as_j
     }
     if (batch.ok()) {
       is_away = false;
+      const auto is_of_group = [&](const EventReader::Event& event) { return event.group == order.group; };
+      is_known = is_known || std::any_of(batch.value().events.begin(), batch.value().events.end(), is_of_group);
       Print(batch.value(), order, is_first || batch.value().more ? age_max : std::int64_t{1} << 50, as_json);
       is_first = false;
       // A master where much happens always has more.
       const bool is_past_beginning = batch.value().HasYoungerThan(asked_after.count());
-      if (!order.follow && (!batch.value().more || is_past_beginning)) return Status::Ok();
+      if (!order.follow && (!batch.value().more || is_past_beginning)) {
+        return is_known ? Status::Ok() : CheckGroup(source, order.group);
+      }
       if (batch.value().more) continue;
     }
     std::this_thread::sleep_for(kPause);

@@ -60,7 +60,7 @@ class EventReader {
 std::string EventLine(const EventReader::Event& event, const std::string& time, bool as_json);
 
 // Prints them until it has those from before the call, with --follow for good: then a source that is away is asked
-// again, and standard error says so once.
+// again, and standard error says so once. Errors: also that there is no such group, neither now nor in an event.
 Status RunEvents(const StatusSource& source, const EventsOrder& order, bool as_json);
 
 }  // namespace ringway::ctl
