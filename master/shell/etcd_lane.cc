@@ -1,13 +1,21 @@
 #include "master/shell/etcd_lane.h"
 
+#include <fcntl.h>
 #include <httplib.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <asio/executor_work_guard.hpp>
 #include <asio/post.hpp>
 #include <chrono>
 #include <utility>
 
 #include "master/shell/etcd_json.h"
+#include "proto/check.h"
+#include "proto/stream/address.h"
+#include "proto/stream/name_lookup.h"
 
 namespace ringway {
 namespace {
@@ -18,7 +26,7 @@ constexpr Duration kShutPeriod = std::chrono::milliseconds(20);
 
 Duration LeftUntil(TimePoint deadline) { return std::max(deadline - MonotonicNow(), Duration(1000)); }
 
-std::unique_ptr<httplib::ClientImpl> Dial(const EtcdOptions& options, const Endpoint& endpoint) {
+std::unique_ptr<httplib::ClientImpl> ClientOf(const EtcdOptions& options, const Endpoint& endpoint) {
   if (options.ca.empty()) return std::make_unique<httplib::ClientImpl>(endpoint.host, endpoint.port);
   auto client = std::make_unique<httplib::SSLClient>(endpoint.host, endpoint.port, options.cert, options.key);
   client->set_ca_cert_path(options.ca);
@@ -34,7 +42,10 @@ EtcdLane::EtcdLane(asio::io_context& io, EtcdOptions options, Duration answer_wi
       options_(std::move(options)),
       answer_within_(answer_within),
       on_reply_(std::make_shared<std::function<void(const kv::Reply&)>>(std::move(on_reply))),
-      thread_([this] { Run(); }) {}
+      socket_(::eventfd(0, EFD_CLOEXEC)) {
+  RINGWAY_CHECK(socket_.valid());
+  thread_ = std::thread([this] { Run(); });
+}
 
 EtcdLane::~EtcdLane() {
   std::unique_lock lock(mutex_);
@@ -61,13 +72,10 @@ void EtcdLane::Ask(kv::Request request) {
 
 void EtcdLane::Tick() { ShutOverdue(MonotonicNow()); }
 
+// Again and again until the call ends: before it is connected, a socket cannot be shut down.
 void EtcdLane::ShutOverdue(TimePoint now) {
-  std::shared_ptr<httplib::ClientImpl> client;
-  {
-    const std::lock_guard lock(mutex_);
-    if (overdue_at_ && now >= *overdue_at_) client = client_;
-  }
-  if (client != nullptr) client->stop();
+  const std::lock_guard lock(mutex_);
+  if (overdue_at_ && now >= *overdue_at_) (void)::shutdown(socket_.get(), SHUT_RDWR);
 }
 
 void EtcdLane::Deliver(kv::Reply reply) {
@@ -89,7 +97,6 @@ void EtcdLane::Run() {
     Deliver(Carry(job));
     lock.lock();
   }
-  client_.reset();
   ended_ = true;
   wake_.notify_all();
 }
@@ -136,30 +143,55 @@ Status EtcdLane::LogIn(TimePoint deadline) {
   return Status::Ok();
 }
 
-std::shared_ptr<httplib::ClientImpl> EtcdLane::Client() {
+Result<std::string> EtcdLane::LookUp(TimePoint deadline) const {
+  const Endpoint& endpoint = options_.endpoints[endpoint_];
+  if (net::IsNumericHost(endpoint.host)) return endpoint.host;
+  asio::io_context loop{1};
+  const auto work = asio::make_work_guard(loop);
+  Result<std::vector<net::SocketAddress>> found(Status(Code::kTimeout, "no name server answers in time"));
+  net::NameLookup::Of(loop).Start(endpoint, [&](Result<std::vector<net::SocketAddress>> addresses) {
+    found = std::move(addresses);
+    loop.stop();
+  });
+  loop.run_for(LeftUntil(deadline));
+  if (found.ok() && found.value().empty()) return Status(Code::kIo, "its name has no address");
+  if (!found.ok()) return found.status();
+  const std::string host = net::HostOf(found.value()[round_ % found.value().size()]);
+  return host.starts_with('[') ? host.substr(1, host.size() - 2) : host;
+}
+
+Status EtcdLane::Dial(TimePoint deadline) {
+  if (client_ != nullptr) return Status::Ok();
+  const Endpoint& endpoint = options_.endpoints[endpoint_];
+  Result<std::string> address = LookUp(deadline);
+  if (!address.ok()) return address.status();
+  client_ = ClientOf(options_, endpoint);
+  client_->set_hostname_addr_map({{endpoint.host, std::move(address).value()}});
+  client_->set_keep_alive(true);
+  client_->set_tcp_nodelay(true);
+  client_->set_decompress(false);
+  client_->set_socket_options([this](int socket) { Watch(socket); });
+  return Status::Ok();
+}
+
+void EtcdLane::Watch(int socket) {
   const std::lock_guard lock(mutex_);
-  if (client_ == nullptr) {
-    client_ = Dial(options_, options_.endpoints[endpoint_]);
-    client_->set_keep_alive(true);
-    client_->set_tcp_nodelay(true);
-    client_->set_decompress(false);
-  }
-  return client_;
+  RINGWAY_CHECK(::dup3(socket, socket_.get(), O_CLOEXEC) == socket_.get());
 }
 
 void EtcdLane::UseNext() {
-  const std::lock_guard lock(mutex_);
   client_.reset();
   token_.clear();
   endpoint_ = (endpoint_ + 1) % options_.endpoints.size();
+  if (endpoint_ == 0) ++round_;
 }
 
 Result<EtcdLane::Answer> EtcdLane::Post(const std::string& path, const std::string& body, TimePoint deadline) {
-  const std::shared_ptr<httplib::ClientImpl> client = Client();
+  if (Status status = Dial(deadline); !status.ok()) return status;
   const Duration left = LeftUntil(deadline);
-  client->set_connection_timeout(left);
-  client->set_read_timeout(left);
-  client->set_write_timeout(left);
+  client_->set_connection_timeout(left);
+  client_->set_read_timeout(left);
+  client_->set_write_timeout(left);
   httplib::Request request;
   request.method = "POST";
   request.path = path;
@@ -182,7 +214,7 @@ Result<EtcdLane::Answer> EtcdLane::Post(const std::string& path, const std::stri
     const std::lock_guard lock(mutex_);
     overdue_at_ = deadline;
   }
-  const httplib::Result result = client->send(request);
+  const httplib::Result result = client_->send(request);
   {
     const std::lock_guard lock(mutex_);
     overdue_at_.reset();

@@ -2,11 +2,13 @@
 //
 //   Ask --> queue (kQueueMax; one more fails at once) --> HTTP --> the reply is posted to the loop
 //
-// It stays with the endpoint that answers; after a failure the next request goes to the next endpoint.
-// A call ends when its time is over, whatever the other end does: Tick shuts its connection down. An answer has
-// kAnswerBytesMax at most.
+// It stays with the endpoint that answers; after a failure the next request goes to the next endpoint, and in the next
+// round to the next address of its name.
+// A call ends when its time is over, whatever the other end or a name server does: Tick shuts its socket down.
+// An answer has kAnswerBytesMax at most.
 //
-// Threads: the loop's, and its own. Replies come in turns of the loop, and none after the end.
+// Threads: the loop's, and its own. The loop never calls the HTTP client, which is locked for as long as a connection
+// and its handshake take. Replies come in turns of the loop, and none after the end.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -24,6 +26,7 @@
 #include "proto/clock.h"
 #include "proto/endpoint.h"
 #include "proto/result.h"
+#include "proto/stream/unique_fd.h"
 
 namespace httplib {
 class ClientImpl;
@@ -70,8 +73,11 @@ class EtcdLane {
   Result<kv::Reply> TryOnce(const Job& job);
   Result<Answer> Post(const std::string& path, const std::string& body, TimePoint deadline);
   Status LogIn(TimePoint deadline);
-  // The connection to the present endpoint.
-  std::shared_ptr<httplib::ClientImpl> Client();
+  // Connects client_ to the present endpoint, unless it is.
+  Status Dial(TimePoint deadline);
+  // Returns an address of the present endpoint's host.
+  Result<std::string> LookUp(TimePoint deadline) const;
+  void Watch(int socket);
   void UseNext();
   void ShutOverdue(TimePoint now);
   void Deliver(kv::Reply reply);
@@ -84,12 +90,16 @@ class EtcdLane {
 
   // The thread's.
   std::size_t endpoint_ = 0;
+  std::size_t round_ = 0;  // of the endpoints
+  std::unique_ptr<httplib::ClientImpl> client_;
   std::string token_;  // of this user at etcd
 
   std::mutex mutex_;  // of all below
   std::condition_variable wake_;
   std::deque<Job> jobs_;
-  std::shared_ptr<httplib::ClientImpl> client_;
+  // A duplicate of the client's socket, so that its number is nobody else's. Open from the start: there is a descriptor
+  // for it even where the process has no more.
+  const net::UniqueFd socket_;
   std::optional<TimePoint> overdue_at_;  // of the call under way
   bool ends_ = false;
   bool ended_ = false;
