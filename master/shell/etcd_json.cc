@@ -16,6 +16,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kTextMax = 200;
+constexpr std::size_t kListBytesMax = 64 << 20;
+constexpr int kDepthMax = 8;
+constexpr std::size_t kPartsMax = 1 << 20;  // an entry takes six
 
 std::string Encoded(const std::string& bytes) {
   std::string out(4 * ((bytes.size() + 2) / 3) + 1, '\0');  // and a NUL
@@ -87,6 +90,33 @@ struct Caller {
 };
 
 // ---- what is answered
+
+// Returns whether it is nested no deeper, and into no more parts, than an answer. Text that is no JSON may be, too.
+bool IsShallow(const std::string& text) {
+  int depth = 0;
+  std::size_t parts = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char one = text[i];
+    if (in_string) {
+      if (one == '\\') ++i;  // and what it escapes
+      if (one == '"') in_string = false;
+    } else if (one == '"') {
+      in_string = true;
+    } else if (one == '[' || one == '{' || one == ',') {
+      if (one != ',' && ++depth > kDepthMax) return false;
+      if (++parts > kPartsMax) return false;
+    } else if (one == ']' || one == '}') {
+      --depth;
+    }
+  }
+  return true;
+}
+
+// Discarded if it is no JSON, or too much of it.
+json Parsed(const std::string& text) {
+  return IsShallow(text) ? json::parse(text, nullptr, false) : json(json::value_t::discarded);
+}
 
 // Null if it is not there, or `value` is no object.
 const json& At(const json& value, const char* key) {
@@ -178,12 +208,16 @@ struct Reader {
 
 }  // namespace
 
+std::size_t EtcdAnswerBytesMax(const kv::Request& request) {
+  return std::holds_alternative<kv::List>(request.what) ? kListBytesMax : kEtcdSmallAnswerBytesMax;
+}
+
 EtcdCall EtcdCallOf(const kv::Request& request, const std::string& prefix) {
   return std::visit(Caller{prefix}, request.what);
 }
 
 Result<kv::Reply> EtcdReplyOf(const kv::Request& request, const std::string& prefix, const std::string& body) {
-  const json answer = json::parse(body, nullptr, false);
+  const json answer = Parsed(body);
   if (!answer.is_object()) return NoAnswer("no JSON object");
   if (answer.contains("error")) return Status(Code::kIo, EtcdErrorIn(body));
   kv::Reply reply{.number = request.number};
@@ -197,7 +231,7 @@ EtcdCall EtcdLogin(const std::string& user, const std::string& password) {
 }
 
 Result<std::string> EtcdTokenIn(const std::string& body) {
-  const json answer = json::parse(body, nullptr, false);
+  const json answer = Parsed(body);
   const json& token = At(answer, "token");
   if (!token.is_string() || token.get_ref<const std::string&>().empty()) return NoAnswer("no token");
   for (const char one : token.get_ref<const std::string&>()) {
@@ -207,7 +241,7 @@ Result<std::string> EtcdTokenIn(const std::string& body) {
 }
 
 std::string EtcdErrorIn(const std::string& body) {
-  const json answer = json::parse(body, nullptr, false);
+  const json answer = Parsed(body);
   const json& error = At(answer, "error");
   const json& message = error.is_object() ? At(error, "message") : error;
   const std::string text = message.is_string() ? message.get<std::string>() : body;

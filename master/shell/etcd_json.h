@@ -1,9 +1,11 @@
 // Requests to etcd as its gateway takes them: JSON over HTTP (v3 API), keys and values in base64, numbers as text.
 //
-// Pure. Whatever the answer holds is checked. Errors: kProtocol for what is no answer to the request; kIo with etcd's
-// text for an error that it reports.
+// Pure. Whatever the answer holds is checked, and how deep and how finely it is divided before it is parsed: a parsed
+// value takes many times its text. Errors: kProtocol for what is no answer to the request; kIo with etcd's text for an
+// error that it reports.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "master/leadership/kv.h"
@@ -15,6 +17,11 @@ struct EtcdCall {
   std::string path;
   std::string body;
 };
+
+// Of an answer that is an error, and of each but a list of all entries.
+inline constexpr std::size_t kEtcdSmallAnswerBytesMax = 256 << 10;
+// Of the answer to this request.
+std::size_t EtcdAnswerBytesMax(const kv::Request& request);
 
 // Its keys are those of the request behind `prefix`.
 EtcdCall EtcdCallOf(const kv::Request& request, const std::string& prefix);

@@ -12,7 +12,6 @@
 #include <chrono>
 #include <utility>
 
-#include "master/shell/etcd_json.h"
 #include "proto/check.h"
 #include "proto/stream/address.h"
 #include "proto/stream/name_lookup.h"
@@ -113,13 +112,14 @@ kv::Reply EtcdLane::Carry(const Job& job) {
 
 Result<kv::Reply> EtcdLane::TryOnce(const Job& job) {
   const EtcdCall call = EtcdCallOf(job.request, options_.prefix);
+  const std::size_t bytes_max = EtcdAnswerBytesMax(job.request);
   if (!options_.user.empty() && token_.empty()) {
     if (Status status = LogIn(job.deadline); !status.ok()) return status;
   }
-  Result<Answer> answer = Post(call.path, call.body, job.deadline);
+  Result<Answer> answer = Post(call, bytes_max, job.deadline);
   if (answer.ok() && answer.value().http == kHttpUnauthorized && !options_.user.empty()) {  // the token has ended
     if (Status status = LogIn(job.deadline); !status.ok()) return status;
-    answer = Post(call.path, call.body, job.deadline);
+    answer = Post(call, bytes_max, job.deadline);
   }
   if (!answer.ok()) return answer.status();
   if (answer.value().http != kHttpOk) {
@@ -131,7 +131,7 @@ Result<kv::Reply> EtcdLane::TryOnce(const Job& job) {
 Status EtcdLane::LogIn(TimePoint deadline) {
   token_.clear();
   const EtcdCall call = EtcdLogin(options_.user, options_.password);
-  const Result<Answer> answer = Post(call.path, call.body, deadline);
+  const Result<Answer> answer = Post(call, kEtcdSmallAnswerBytesMax, deadline);
   if (!answer.ok()) return answer.status();
   if (answer.value().http != kHttpOk) {
     return {Code::kIo, "it does not take user " + options_.user + ": " + EtcdErrorIn(answer.value().body) +
@@ -186,7 +186,7 @@ void EtcdLane::UseNext() {
   if (endpoint_ == 0) ++round_;
 }
 
-Result<EtcdLane::Answer> EtcdLane::Post(const std::string& path, const std::string& body, TimePoint deadline) {
+Result<EtcdLane::Answer> EtcdLane::Post(const EtcdCall& call, std::size_t bytes_max, TimePoint deadline) {
   if (Status status = Dial(deadline); !status.ok()) return status;
   const Duration left = LeftUntil(deadline);
   client_->set_connection_timeout(left);
@@ -194,8 +194,8 @@ Result<EtcdLane::Answer> EtcdLane::Post(const std::string& path, const std::stri
   client_->set_write_timeout(left);
   httplib::Request request;
   request.method = "POST";
-  request.path = path;
-  request.body = body;
+  request.path = call.path;
+  request.body = call.body;
   request.headers = {{"Content-Type", "application/json"}};
   if (!token_.empty()) request.headers.emplace("Authorization", token_);
   Answer answer;
@@ -205,7 +205,7 @@ Result<EtcdLane::Answer> EtcdLane::Post(const std::string& path, const std::stri
     return true;
   };
   request.content_receiver = [&](const char* bytes, std::size_t size, std::uint64_t, std::uint64_t) {
-    is_too_large = answer.body.size() + size > kAnswerBytesMax;
+    is_too_large = answer.body.size() + size > (answer.http == kHttpOk ? bytes_max : kEtcdSmallAnswerBytesMax);
     if (is_too_large || MonotonicNow() >= deadline) return false;
     answer.body.append(bytes, size);
     return true;

@@ -5,7 +5,7 @@
 // It stays with the endpoint that answers; after a failure the next request goes to the next endpoint, and in the next
 // round to the next address of its name.
 // A call ends when its time is over, whatever the other end or a name server does: Tick shuts its socket down.
-// An answer has kAnswerBytesMax at most.
+// An answer has EtcdAnswerBytesMax at most.
 //
 // Threads: the loop's, and its own. The loop never calls the HTTP client, which is locked for as long as a connection
 // and its handshake take. Replies come in turns of the loop, and none after the end.
@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "master/leadership/kv.h"
+#include "master/shell/etcd_json.h"
 #include "proto/clock.h"
 #include "proto/endpoint.h"
 #include "proto/result.h"
@@ -44,7 +45,6 @@ struct EtcdOptions {
 class EtcdLane {
  public:
   static constexpr std::size_t kQueueMax = 8;
-  static constexpr std::size_t kAnswerBytesMax = 64 << 20;
 
   // `answer_within`: of each request, from Ask on.
   EtcdLane(asio::io_context& io, EtcdOptions options, Duration answer_within,
@@ -71,7 +71,7 @@ class EtcdLane {
   void Run();
   kv::Reply Carry(const Job& job);
   Result<kv::Reply> TryOnce(const Job& job);
-  Result<Answer> Post(const std::string& path, const std::string& body, TimePoint deadline);
+  Result<Answer> Post(const EtcdCall& call, std::size_t bytes_max, TimePoint deadline);
   Status LogIn(TimePoint deadline);
   // Connects client_ to the present endpoint, unless it is.
   Status Dial(TimePoint deadline);

@@ -55,6 +55,27 @@ TEST(EtcdJsonTest, AnswersOfEtcdAreRead) {
   EXPECT_EQ(error.status().text(), "etcdserver: no?leader");
 }
 
+// What it would take to parse them is many times their size.
+TEST(EtcdJsonTest, AnswerThatIsDeepOrOfTooManyPartsIsRefusedUnparsed) {
+  const auto listed = [](const std::string& more) {
+    return EtcdReplyOf(RequestOf(kv::List{}), kPrefix, R"({"header":{"revision":"1"},"x":)" + more + "}").status();
+  };
+  const auto nested = [](int levels) {
+    return std::string(static_cast<std::size_t>(levels), '[') + std::string(static_cast<std::size_t>(levels), ']');
+  };
+  const auto parts = [](std::size_t count) {
+    std::string out = "[0";
+    while (--count > 0) out += ",0";
+    return out + "]";
+  };
+  EXPECT_TRUE(listed(nested(7)).ok());
+  EXPECT_EQ(listed(nested(8)).code(), Code::kProtocol);
+  EXPECT_TRUE(listed(parts(1 << 19)).ok());
+  EXPECT_EQ(listed(parts(1 << 20)).code(), Code::kProtocol);
+  EXPECT_TRUE(listed("\"" + std::string(100, '[') + R"(\\\"[[[[[[[[[[[[")").ok()) << "in a text they are text";
+  EXPECT_EQ(EtcdErrorIn(std::string(std::size_t{60} << 20, '[')).size(), 200U);
+}
+
 TEST(EtcdJsonTest, WhatIsNoAnswerIsRefused) {
   const std::vector<decltype(kv::Request::what)> requests = {kv::Transact{}, kv::List{}, kv::Grant{5, 2}, kv::Renew{5}};
   for (const auto& what : requests) {

@@ -194,6 +194,21 @@ TEST_F(EtcdLaneTest, HugeAnswerIsCutOff) {
   EXPECT_EQ(reply.status.code(), Code::kProtocol) << reply.status.text();
 }
 
+// Only a list of all entries may be large.
+TEST_F(EtcdLaneTest, AnswerLargerThanItsKindIsRefused) {
+  const std::string spaces(std::size_t{300} << 10, ' ');
+  int http = 200;
+  FakeEtcd etcd([&](const auto&, auto& response) {
+    response.status = http;
+    response.set_content(kRevoked + spaces, "application/json");
+  });
+  const auto lane = LaneTo({etcd.endpoint()});
+  EXPECT_EQ(Ask(*lane).status.code(), Code::kProtocol);
+  EXPECT_TRUE(Ask(*lane, kv::List{}).status.ok());
+  http = 503;
+  EXPECT_EQ(Ask(*lane, kv::List{}).status.code(), Code::kProtocol);
+}
+
 TEST_F(EtcdLaneTest, AnswerThatNeverComesEndsWithTheDeadline) {
   std::atomic<bool> over = false;
   FakeEtcd etcd([&](const auto&, auto&) {
