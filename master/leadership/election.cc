@@ -69,11 +69,11 @@ void Election::Send(Flight& flight, decltype(kv::Request::what) what, TimePoint 
 void Election::Tick(TimePoint now) {
   CheckLease(now);
   const Status late(Code::kTimeout, "the store does not answer in time");
-  if (renewal_.number != 0 && now - renewal_.sent >= options_.answer_within) {
+  if (renewal_.number != 0 && now - renewal_.sent >= options_.answer_within()) {
     renewal_ = {};
     status_ = late;
   }
-  if (data_.number != 0 && now - data_.sent >= options_.answer_within) {
+  if (data_.number != 0 && now - data_.sent >= options_.answer_within()) {
     data_ = {};
     OnFailure(late, now);
   }

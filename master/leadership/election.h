@@ -24,6 +24,7 @@
 // Threads: one.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -43,8 +44,12 @@ struct ElectionOptions {
   std::string address;     // HOST:PORT of this master, for those who look for the leader
   std::uint64_t seed = 0;  // random: the ids of its leases begin there
   std::int64_t lease_s = 2;
-  Duration answer_within = std::chrono::seconds(1);
   Duration look_every = std::chrono::milliseconds(250);
+
+  // Of each request. A lease is renewed in time though two renewals in a row get no answer.
+  Duration answer_within() const {
+    return std::min(Duration(std::chrono::seconds(lease_s)) / 4, Duration(std::chrono::seconds(1)));
+  }
 };
 
 class Election {

@@ -33,8 +33,8 @@ EtcdStore::EtcdStore(asio::io_context& io, const EtcdOptions& etcd, const Electi
     : etcd_(etcd),
       election_(election),
       timer_(io),
-      data_(io, etcd, election.answer_within, [this](const kv::Reply& reply) { OnReply(reply); }),
-      lease_(io, etcd, election.answer_within, [this](const kv::Reply& reply) { OnReply(reply); }) {}
+      data_(io, etcd, election.answer_within(), [this](const kv::Reply& reply) { OnReply(reply); }),
+      lease_(io, etcd, election.answer_within(), [this](const kv::Reply& reply) { OnReply(reply); }) {}
 
 EtcdStore::~EtcdStore() {
   election_.Resign();

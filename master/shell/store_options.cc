@@ -214,7 +214,6 @@ Result<std::unique_ptr<Store>> OpenStore(asio::io_context& io, const StoreOption
   election.address = options.advertise.empty() ? at.address : options.advertise;
   election.seed = (static_cast<std::uint64_t>(random()) << 32) | random();
   election.lease_s = options.lease_s.value_or(election.lease_s);
-  election.answer_within = std::chrono::seconds(election.lease_s) / 2;
   auto opened = std::make_unique<EtcdStore>(io, etcd.value(), election);
   shell::Log(shell::Level::kInfo, "store", {{"place", opened->Place()}, {"address", election.address}});
   return std::unique_ptr<Store>(std::move(opened));

@@ -137,5 +137,27 @@ TEST_F(ElectionTest, LeaseThatIsNotRenewedInTimeEndsTheTenure) {
   EXPECT_FALSE(std::get<Election::Standby>(events[0]).why.ok());
 }
 
+TEST_F(ElectionTest, TwoRenewalsWithoutAnAnswerDoNotEndTheTenure) {
+  for (const std::int64_t lease_s : {1, 2, 4, 30}) {
+    sim::KvModel store;
+    Election election({.address = "me:1", .seed = 7, .lease_s = lease_s});
+    int renewals = 0;
+    for (const TimePoint end = now_ + std::chrono::seconds(3 * lease_s); now_ < end;
+         now_ += std::chrono::milliseconds(50)) {
+      election.Tick(now_);
+      for (auto requests = election.TakeRequests(); !requests.empty(); requests = election.TakeRequests()) {
+        for (const kv::Request& request : requests) {
+          if (std::holds_alternative<kv::Renew>(request.what) && ++renewals <= 2) continue;
+          election.OnReply(store.Carry(request, now_), now_);
+        }
+      }
+    }
+    EXPECT_GT(renewals, 2);
+    const auto events = election.TakeEvents();
+    ASSERT_EQ(events.size(), 1U) << "a lease of " << lease_s << " s";
+    EXPECT_TRUE(std::holds_alternative<Election::Lead>(events[0]));
+  }
+}
+
 }  // namespace
 }  // namespace ringway
