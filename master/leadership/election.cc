@@ -168,8 +168,8 @@ void Election::OnLooked(const kv::Reply& reply, TimePoint now) {
   if (leader != nullptr) return NoteLeader(leader->value);
   if (!reply.succeeded) return;  // it went between the comparison and the reading, so the next look finds none
   NoteLeader("");
-  // Never 0, and never one of another process.
-  lease_ = static_cast<kv::LeaseId>((options_.seed + ++leases_) & std::numeric_limits<kv::LeaseId>::max()) | 1;
+  // Never 0, and never one of another process, or an earlier one.
+  lease_ = static_cast<kv::LeaseId>((options_.seed + 2 * ++leases_) & std::numeric_limits<kv::LeaseId>::max()) | 1;
   lease_until_ = now + std::chrono::seconds(options_.lease_s);
   next_renewal_ = now + RenewEvery();
   phase_ = Phase::kGranting;

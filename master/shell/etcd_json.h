@@ -18,9 +18,9 @@ struct EtcdCall {
   std::string body;
 };
 
-// Of an answer that is an error, and of each but a list of all entries.
+// The bound of an error, and of any answer but a list of all entries.
 inline constexpr std::size_t kEtcdSmallAnswerBytesMax = 256 << 10;
-// Of the answer to this request.
+// Returns the bound of the answer to this request.
 std::size_t EtcdAnswerBytesMax(const kv::Request& request);
 
 // Its keys are those of the request behind `prefix`.

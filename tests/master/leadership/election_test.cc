@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/sim/kv_model.h"
 
 namespace ringway {
@@ -135,6 +137,18 @@ TEST_F(ElectionTest, LeaseThatIsNotRenewedInTimeEndsTheTenure) {
   const auto events = election_.TakeEvents();
   ASSERT_EQ(events.size(), 1U);
   EXPECT_FALSE(std::get<Election::Standby>(events[0]).why.ok());
+}
+
+TEST_F(ElectionTest, EachLeaseHasAnIdOfItsOwn) {
+  std::set<kv::LeaseId> leases;
+  for (std::size_t i = 1; i <= 4; ++i) {
+    Pass(std::chrono::milliseconds(300));
+    ASSERT_TRUE(election_.leads());
+    leases.insert(election_.lease());
+    EXPECT_EQ(leases.size(), i);
+    election_.Resign();
+    Answer();
+  }
 }
 
 TEST_F(ElectionTest, TwoRenewalsWithoutAnAnswerDoNotEndTheTenure) {
