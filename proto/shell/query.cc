@@ -81,6 +81,8 @@ class Conversation {
 
   // The other end closed it, or it broke.
   bool cut_off() const { return cut_off_; }
+  // A byte of the request may have been sent.
+  bool has_asked() const { return has_asked_; }
 
   Status Dial() {
     Status failure;
@@ -99,6 +101,7 @@ class Conversation {
     return stream_ == nullptr ? DialFailure(where_, failure) : stream_->Attach(io_);
   }
   Status Write(std::span<const std::byte> bytes) {
+    has_asked_ = true;
     while (!bytes.empty()) {
       const net::StreamIo io = stream_->Write(bytes);
       if (Status status = Check(io, &net::Stream::AwaitWrite); !status.ok()) return status;
@@ -147,6 +150,7 @@ class Conversation {
   asio::io_context io_{1};
   std::unique_ptr<net::Stream> stream_;
   bool cut_off_ = false;
+  bool has_asked_ = false;
 };
 
 // The status in a reply; its code is not trusted.
@@ -201,11 +205,18 @@ Result<control::FromMaster> AskUntilAnswered(const Endpoint& master, const std::
   }
 }
 
-// An order is given once to each.
+// For an order. One that is sent and not answered may have been carried out: the answer is then that failure, so that
+// nobody gives it again.
 Result<control::FromMaster> AskOnce(const Endpoint& master, const std::shared_ptr<net::Security>& security,
                                     const control::ToMaster& request, std::chrono::milliseconds timeout) {
   Conversation conversation(master, security, timeout);
-  return Ask(conversation, request);
+  Result<control::FromMaster> reply = Ask(conversation, request);
+  if (reply.ok() || !conversation.has_asked()) return reply;
+  control::FromMaster unknown;
+  unknown.mutable_order()->set_code(static_cast<std::uint32_t>(reply.status().code()));
+  unknown.mutable_order()->set_text(reply.status().text() +
+                                    "; it is not known whether the order was carried out: see ringwayctl status");
+  return unknown;
 }
 
 struct LeadersAnswer {

@@ -31,7 +31,8 @@ Result<std::string> QueryMaster(const MasterAddress& master, std::chrono::millis
 // Returns the plan and its reasons as JSON text. Errors: likewise, and the master's for an invalid request.
 Result<std::string> QueryPlan(const MasterAddress& master, const control::PlanRequest& request,
                               std::chrono::milliseconds timeout);
-// Sends an operator's order, an EvictRequest or a DrainRequest.
+// Sends an operator's order, an EvictRequest or a DrainRequest, to the next master only where one refused it or could
+// not be reached. Errors say so where it is not known whether the order was carried out.
 Status GiveOrder(const MasterAddress& master, const control::ToMaster& order, std::chrono::milliseconds timeout);
 Result<std::string> QueryDaemon(const std::string& socket_path, std::chrono::milliseconds timeout);
 

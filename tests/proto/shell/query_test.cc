@@ -158,6 +158,35 @@ TEST(SeveralMastersTest, MastersThatNameEachOtherAreAskedOnceEach) {
   EXPECT_EQ(a.asked() + b.asked(), 2);
 }
 
+TEST_F(QueryTest, OrderThatWasSentAndNotAnsweredIsNotGivenToTheNextMaster) {
+  control::FromMaster taken;
+  taken.mutable_order();
+  const PlayedMaster next(taken);
+  ASSERT_EQ(::listen(listening_, 2), 0);
+  std::thread dying([this] {
+    const int fd = ::accept(listening_, nullptr, nullptr);
+    char byte = 0;
+    EXPECT_EQ(::recv(fd, &byte, 1, 0), 1);
+    ::close(fd);
+  });
+  control::ToMaster order;
+  order.mutable_evict()->set_group("g");
+  const Status given = GiveOrder({{endpoint_, next.endpoint()}}, order, std::chrono::seconds(20));
+  dying.join();
+  EXPECT_FALSE(given.ok());
+  EXPECT_NE(given.text().find("not known whether"), std::string::npos) << given.text();
+  EXPECT_EQ(next.asked(), 0);
+  ::shutdown(listening_, SHUT_RDWR);
+}
+
+TEST_F(QueryTest, OrderIsGivenToTheNextMasterWhereTheFirstDoesNotRun) {
+  control::FromMaster taken;
+  taken.mutable_order();
+  const PlayedMaster next(taken);
+  const Status given = GiveOrder({{endpoint_, next.endpoint()}}, control::ToMaster(), std::chrono::seconds(20));
+  EXPECT_TRUE(given.ok()) << given.text();
+}
+
 TEST(SeveralMastersTest, StatusIsThatOfOneThatStandsByWhereNoneLeads) {
   control::FromMaster standby;
   standby.mutable_status()->set_json("standby");
