@@ -73,8 +73,12 @@ class Coordinator final : public GroupSink {
   // Timeouts. To be called at least every 20 ms.
   void Tick(TimePoint now);
 
-  // kInvalidArgument if there is no such group or peer.
-  Status Evict(const control::EvictRequest& request, TimePoint now);
+  // Returns the peer, which HasDropped then says of. kInvalidArgument if there is no such group or peer.
+  Result<PeerId> Evict(const control::EvictRequest& request, TimePoint now);
+  // The peer is gone, and no change of its group is unrecorded.
+  bool HasDropped(const std::string& group, PeerId peer) const {
+    return !homes_.contains(peer) && !unrecorded_.Contains(group);
+  }
   // Errors: ConnectionOf's.
   Status Drain(const control::DrainRequest& request);
 

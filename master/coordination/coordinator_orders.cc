@@ -6,10 +6,10 @@
 
 namespace ringway {
 
-Status Coordinator::Evict(const control::EvictRequest& request, TimePoint now) {
+Result<PeerId> Coordinator::Evict(const control::EvictRequest& request, TimePoint now) {
   const auto group = groups_.find(request.group());
   if (group == groups_.end())
-    return {Code::kInvalidArgument, "no group " + request.group() + ": see ringwayctl status"};
+    return Status(Code::kInvalidArgument, "no group " + request.group() + ": see ringwayctl status");
   // Ids take precedence over names that look like one.
   const auto& peers = group->second->peers();
   const auto has_id = [&](const auto& entry) { return ToString(entry.first) == request.peer(); };
@@ -21,12 +21,13 @@ Status Coordinator::Evict(const control::EvictRequest& request, TimePoint now) {
     now_ = std::max(now_, now);
     Note(
         {.kind = "order", .group = request.group(), .who = found->second.info.name(), .text = "an operator evicts it"});
-    group->second->OnEvict(PeerId(found->first), "an operator evicted it", now);
+    const PeerId peer = found->first;
+    group->second->OnEvict(peer, "an operator evicted it", now);
     DropEmptyGroups();
-    return Status::Ok();
+    return peer;
   }
-  return {Code::kInvalidArgument,
-          "group " + request.group() + " has no peer " + request.peer() + ": see ringwayctl status"};
+  return Status(Code::kInvalidArgument,
+                "group " + request.group() + " has no peer " + request.peer() + ": see ringwayctl status");
 }
 
 Result<Coordinator::Connection> Coordinator::ConnectionOf(const std::string& daemon) const {

@@ -1,6 +1,7 @@
 #include "master/shell/query_desk.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "proto/check.h"
 #include "proto/frame_codec.h"
@@ -38,6 +39,12 @@ void QueryDesk::Forget(Connection connection) {
   };
   forget(statuses_);
   forget(plans_);
+}
+
+std::vector<QueryDesk::Connection> QueryDesk::TakePlans() {
+  std::vector<Connection> out;
+  for (const Plan& plan : std::exchange(plans_, {})) out.insert(out.end(), plan.to.begin(), plan.to.end());
+  return out;
 }
 
 std::optional<QueryDesk::Answer> QueryDesk::Step(const Coordinator& coordinator, const ProcessFacts& facts) {

@@ -36,6 +36,8 @@ class QueryDesk {
   void Ask(Connection connection, const control::ToMaster& message);
   // The connection is gone; requests that no other connection shares are dropped.
   void Forget(Connection connection);
+  // Drops the plan requests and returns who asked for them: this master leads no more.
+  std::vector<Connection> TakePlans();
   bool idle() const { return statuses_.empty() && plans_.empty(); }
 
   // Works on one slice of a request, some milliseconds at most. Returns the answer after its last slice.

@@ -172,9 +172,9 @@ Status Server::CheckOrder(const Session& session) const {
 void Server::OnOrder(std::uint64_t id, const control::ToMaster& order) {
   const std::shared_ptr<Session> session = sessions_.at(id);
   if (session->kind() != Kind::kStranger) return session->Close("an order on a connection already in use");
+  Become(id, Kind::kAsksStatus);
   Status status = CheckOrder(*session);
-  if (status.ok())
-    status = order.has_evict() ? coordinator_->Evict(order.evict(), Now()) : coordinator_->Drain(order.drain());
+  if (status.ok()) status = order.has_evict() ? Evict(id, order.evict()) : coordinator_->Drain(order.drain());
   if (!status.ok()) {
     LogStranger("order_refused", About(*session, status.text()));
   } else if (order.has_evict()) {
@@ -183,14 +183,25 @@ void Server::OnOrder(std::uint64_t id, const control::ToMaster& order) {
   } else {
     Log(Level::kWarning, "drain", {{"daemon", ClipText(order.drain().daemon())}, {"end", order.drain().end()}});
   }
+  if (!status.ok() || order.has_drain()) AnswerOrder(id, status);
+  Drain();
+}
+
+// Drain answers once it is recorded: a successor does not know of what is not.
+Status Server::Evict(std::uint64_t id, const control::EvictRequest& request) {
+  const Result<PeerId> peer = coordinator_->Evict(request, Now());
+  if (peer.ok()) orders_.Add(id, request.group(), peer.value(), MonotonicNow());
+  return peer.status();
+}
+
+void Server::AnswerOrder(std::uint64_t id, const Status& status) {
+  const std::shared_ptr<Session> session = sessions_.at(id);
   control::FromMaster reply;
   reply.mutable_order()->set_code(static_cast<std::uint32_t>(status.code()));
   reply.mutable_order()->set_text(status.text());
   auto frame = std::make_shared<std::string>();
   AppendFrame(reply, *frame);
-  Become(id, Kind::kServedClient);
-  session->Answer(frame);
-  Drain();
+  Answer(*session, id, std::move(frame));
 }
 
 void Server::ScheduleQueries() {
@@ -343,6 +354,7 @@ void Server::OnClosed(std::uint64_t id, Contact how, const std::string& why) {
   }
   sessions_.erase(found);
   desk_.Forget(id);
+  orders_.Forget(id);
   std::erase_if(trace_queries_, [id](const TraceQuery& query) { return query.client == id; });
   for (const TraceRelay::Message& failed : traces_.OnClosed(id)) Pass(failed);
   coordinator_->OnDisconnect(id, how, Now());
@@ -370,11 +382,14 @@ void Server::OnStandby(const std::string& leader, const Status& why) {
   if (!led) return;
   Log(Level::kWarning, "deposed", {{"term", coordinator_->options().term}, {"why", why.text()}});
   writing_ = false;
-  coordinator_.emplace(CoordinatorOptionsOf(options_, 1));
   const auto sessions = sessions_;  // a copy: closing removes them
   for (const auto& [id, session] : sessions) {
     if (session->kind() == Kind::kDaemon) session->Close("this master leads no more");
   }
+  for (const OrderDesk::Answer& answer : orders_.TakeAll()) AnswerOrder(answer.to, answer.status);
+  for (const std::uint64_t id : desk_.TakePlans()) RefuseInStandby(id);
+  for (const TraceQuery& query : std::exchange(trace_queries_, {})) RefuseInStandby(query.client);
+  coordinator_.emplace(CoordinatorOptionsOf(options_, 1));
 }
 
 void Server::OnWritten(const Status& status) {
@@ -454,6 +469,8 @@ void Server::Drain() {
     }
     if (action.close) session->CloseAfterWrite();
   }
+  for (const OrderDesk::Answer& answer : orders_.TakeDone(*coordinator_, MonotonicNow()))
+    AnswerOrder(answer.to, answer.status);
 }
 
 std::string Server::NameAt(std::uint64_t connection) const {

@@ -5,7 +5,8 @@
 // whether it works.
 //
 // A master that stands by has no daemons: it refuses them, and orders, plans and traces, by naming the one that leads.
-// It answers for its own status. One that leads no more closes its daemons' connections.
+// It answers for its own status. One that leads no more closes its daemons' connections, refuses plans and traces that
+// wait in the same way, and says of evictions that wait that their outcome is not known.
 //
 // Anybody who reaches the port may connect, so connections of others than daemons are bounded and cheap:
 //
@@ -42,6 +43,7 @@
 
 #include "master/coordination/coordinator.h"
 #include "master/leadership/store.h"
+#include "master/shell/order_desk.h"
 #include "master/shell/query_desk.h"
 #include "master/shell/trace_relay.h"
 #include "proto/bounded_connection_set.h"
@@ -123,6 +125,8 @@ class Server final : public StoreSink {
   // Evictions and drains.
   Status CheckOrder(const Session& session) const;
   void OnOrder(std::uint64_t id, const control::ToMaster& order);
+  Status Evict(std::uint64_t id, const control::EvictRequest& request);
+  void AnswerOrder(std::uint64_t id, const Status& status);
   void ScheduleQueries();
   void RunQueries();
   void Serve(const QueryDesk::Answer& answer);
@@ -166,6 +170,7 @@ class Server final : public StoreSink {
   std::map<std::uint64_t, std::function<void(std::string)>> own_questions_;
   BoundedConnectionSet strangers_, ask_status_, ask_plan_, served_clients_;
   QueryDesk desk_;
+  OrderDesk orders_;
   TraceRelay traces_;
   std::deque<TraceQuery> trace_queries_;  // one a connection
   net::Timer queries_;

@@ -61,7 +61,7 @@ void Cluster::Evict(std::uint32_t node) {
   control::EvictRequest request;
   request.set_group(GroupOf(node));
   request.set_peer(ToString(IdOf(node)));
-  const Status done = master_.coordinator->Evict(request, events_.now());
+  const Status done = master_.coordinator->Evict(request, events_.now()).status();
   RINGWAY_CHECK(done.ok());
   DrainMaster();
 }
