@@ -46,7 +46,7 @@ struct ElectionOptions {
   std::int64_t lease_s = 2;
   Duration look_every = std::chrono::milliseconds(250);
 
-  // Of each request. A lease is renewed in time though two renewals in a row get no answer.
+  // How long a request may take. A lease is renewed in time though two renewals in a row get no answer.
   Duration answer_within() const {
     return std::min(Duration(std::chrono::seconds(lease_s)) / 4, Duration(std::chrono::seconds(1)));
   }
