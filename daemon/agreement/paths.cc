@@ -45,9 +45,10 @@ void Paths::Forget(PeerId other) {
 bool Paths::OnSamples(std::span<const flow::PathSample> samples, const flow::Bandwidth& uplink) {
   const bool moved = std::any_of(samples.begin(), samples.end(),
                                  [](const flow::PathSample& sample) { return sample.traffic.delivered > 0; });
-  if (!warmer_.is_active()) reports_.Add(samples, uplink, ctx_.now);
+  const bool warms = warmer_.is_active();
+  if (!warms) reports_.Add(samples, uplink, ctx_.now);
   if (prober_.turn().empty()) Report();  // a probe's end says more than its beginning
-  prober_.OnSamples(samples, ctx_.now);
+  prober_.OnSamples(warms ? std::span<const flow::PathSample>() : samples, ctx_.now);
   warmer_.OnSamples(samples, ctx_.now);
   return moved;
 }
@@ -158,7 +159,8 @@ void Paths::Tick(bool may_probe) {
   }
   if (warmed_in_ != ctx_.view().epoch) warmer_.Stop();
   warmer_.Tick(ctx_.now);
-  const flow::Prober::Ended ended = prober_.Tick(ctx_.now, may_probe);
+  if (warmer_.is_active()) OnWork();
+  const flow::Prober::Ended ended = prober_.Tick(ctx_.now, may_probe && !warmer_.is_active());
   SendProbeMessages();
   const std::map<PeerId, double> probed = prober_.TakeProbed();
   for (const auto& [other, rate] : probed) reports_.Adopt(other, rate);
@@ -179,10 +181,8 @@ void Paths::Tick(bool may_probe) {
 
 void Paths::AddTargets(bool may_probe, std::vector<PeerId>& out) const {
   if (warmer_.warming()) out.push_back(*warmer_.warming());
-  if (!may_probe) return;
-  for (const PeerId other : prober_.turn()) {
-    if (warmer_.warming() != other) out.push_back(other);
-  }
+  if (!may_probe || warmer_.is_active()) return;
+  out.insert(out.end(), prober_.turn().begin(), prober_.turn().end());
 }
 
 bool Paths::NextDummy(const LinkId& lane, std::uint32_t payload_bytes_max, bool may_probe, Outbound& out) {
@@ -193,7 +193,7 @@ bool Paths::NextDummy(const LinkId& lane, std::uint32_t payload_bytes_max, bool 
   std::uint32_t bytes = 0;
   if (warmer_.warming() == lane.other)
     bytes = warmer_.Take(lane.other, room, ctx_.now);
-  else if (may_probe && prober_.turn().contains(lane.other))
+  else if (may_probe && !warmer_.is_active() && prober_.turn().contains(lane.other))
     bytes = prober_.Take(lane.other, room);
   if (bytes == 0) return false;
   Encode(lane, bytes, out);

@@ -48,7 +48,7 @@ class Paths {
   // installed.
   void OnPrepared(const View& next);
   void Tick(bool may_probe);
-  // An operation is in flight here: nobody is probed from this host, nor it by others.
+  // An operation is in flight here, or a path is warmed: nobody is probed from this host, nor it by others.
   void OnWork() { book_->OnWork(ctx_.now); }
   // No peer of this host has had one in flight for a moment.
   bool IsHostQuiet() const { return book_->IsQuiet(ctx_.now); }

@@ -9,15 +9,14 @@
 namespace ringway::agreement {
 namespace {
 
-// The operator's limit is all that the uplink carries: nothing has to be measured for that.
-class AllowedTest : public testing::Test, private Links::Listener {
+class PathsTest : public testing::Test, private Links::Listener {
  protected:
   static PeerOptions OptionsWith(const std::shared_ptr<flow::ProbeBook>& book) {
     PeerOptions options;
     options.probes = book;
     return options;
   }
-  AllowedTest() : ctx_(PeerId(1), "g", OptionsWith(book_)), links_(ctx_, attempts_, *this), paths_(ctx_, links_) {}
+  PathsTest() : ctx_(PeerId(1), "g", OptionsWith(book_)), links_(ctx_, attempts_, *this), paths_(ctx_, links_) {}
 
   // Returns the uplink's rates that were reported to the master.
   std::vector<std::uint64_t> ReportedRates() {
@@ -43,6 +42,9 @@ class AllowedTest : public testing::Test, private Links::Listener {
   Links links_;
   Paths paths_;
 };
+
+// The operator's limit is all that the uplink carries: nothing has to be measured for that.
+class AllowedTest : public PathsTest {};
 
 using Rates = std::vector<std::uint64_t>;
 
@@ -72,6 +74,46 @@ TEST_F(AllowedTest, LimitIsSaidWhenAPairStandsAndWhenItChanges) {
   book_->SetAllowed(0);
   paths_.Tick(false);
   EXPECT_EQ(ReportedRates(), Rates{100'000'000'000}) << "any rate, as far as is known";
+}
+
+// A view that is prepared makes this peer warm the path to the other one.
+class WarmedPathTest : public PathsTest {
+ protected:
+  static constexpr PeerId kOther{2};
+
+  static View ViewOf(std::uint64_t epoch, const std::vector<PeerId>& members) {
+    View view;
+    view.epoch = Epoch(epoch);
+    for (const PeerId member : members) {
+      view.ranks[member] = Rank(static_cast<std::uint32_t>(view.members.size()));
+      view.routes.ring.push_back(view.ranks[member]);
+      view.members.push_back(member);
+    }
+    return view;
+  }
+  WarmedPathTest() {
+    links::LinkTerms terms;
+    terms.host = "b";
+    terms.probe_bytes = 1 << 20;
+    terms.round_trip = std::chrono::milliseconds(100);
+    paths_.OnStanding(kOther, terms);
+  }
+  void Pass(Duration time) {
+    ctx_.now += time;
+    paths_.Tick(true);
+  }
+};
+
+TEST_F(WarmedPathTest, NothingIsProbedUntilWarmingIsOver) {
+  paths_.OnPrepared(ViewOf(1, {PeerId(1), kOther}));
+  std::vector<PeerId> targets;
+  paths_.AddTargets(true, targets);
+  EXPECT_EQ(targets, std::vector{kOther});
+  Pass(std::chrono::milliseconds(500));
+  EXPECT_FALSE(paths_.IsHostQuiet()) << "others grant and ask for no probe, either";
+  Pass(flow::Warmer::kTimeMax);
+  EXPECT_FALSE(paths_.has_dummies());
+  EXPECT_TRUE(paths_.IsHostQuiet());
 }
 
 }  // namespace
