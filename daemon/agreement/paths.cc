@@ -43,8 +43,9 @@ void Paths::Forget(PeerId other) {
 }
 
 bool Paths::OnSamples(std::span<const flow::PathSample> samples, const flow::Bandwidth& uplink) {
-  const bool moved = std::any_of(samples.begin(), samples.end(),
-                                 [](const flow::PathSample& sample) { return sample.traffic.delivered > 0; });
+  const bool moved = std::any_of(samples.begin(), samples.end(), [&](const flow::PathSample& sample) {
+    return sample.traffic.delivered > 0 && ctx_.view().Contains(sample.other) && warmer_.warming() != sample.other;
+  });
   const bool warms = warmer_.is_active();
   if (!warms) reports_.Add(samples, uplink, ctx_.now);
   if (prober_.turn().empty()) Report();  // a probe's end says more than its beginning

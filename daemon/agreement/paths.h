@@ -38,7 +38,8 @@ class Paths {
   // admitted later for a probe.
   void OnStanding(PeerId other, const LinkTerms& terms);
   void Forget(PeerId other);
-  // Returns whether they have delivered anything.
+  // Returns whether they have delivered anything between members of the view in force; over a path that is warmed,
+  // dummy frames may be all that moves.
   [[nodiscard]] bool OnSamples(std::span<const flow::PathSample> samples, const flow::Bandwidth& uplink);
   // The master may have missed a report.
   void Repeat();

@@ -102,6 +102,10 @@ class WarmedPathTest : public PathsTest {
     ctx_.now += time;
     paths_.Tick(true);
   }
+  bool DeliversTo(PeerId other) {
+    const std::vector<flow::PathSample> samples = {{.other = other, .traffic = {.delivered = 1000}}};
+    return paths_.OnSamples(samples, {});
+  }
 };
 
 TEST_F(WarmedPathTest, NothingIsProbedUntilWarmingIsOver) {
@@ -114,6 +118,26 @@ TEST_F(WarmedPathTest, NothingIsProbedUntilWarmingIsOver) {
   Pass(flow::Warmer::kTimeMax);
   EXPECT_FALSE(paths_.has_dummies());
   EXPECT_TRUE(paths_.IsHostQuiet());
+}
+
+TEST_F(WarmedPathTest, DummyFramesAreNoMovement) {
+  const auto view_with_next = [](std::uint64_t epoch, PeerId a, PeerId b) {
+    return ViewOf(epoch, {PeerId(1), a, b, PeerId(4), PeerId(5), PeerId(6)});
+  };
+  (void)ctx_.views.Install(view_with_next(1, PeerId(3), kOther));
+  EXPECT_TRUE(DeliversTo(kOther));
+  paths_.OnPrepared(view_with_next(2, kOther, PeerId(3)));
+  EXPECT_FALSE(DeliversTo(kOther));
+  EXPECT_TRUE(DeliversTo(PeerId(3))) << "nothing is warmed there";
+  Pass(flow::Warmer::kTimeMax);
+  EXPECT_TRUE(DeliversTo(kOther));
+}
+
+TEST_F(WarmedPathTest, NothingThatGoesToANewcomerIsMovement) {
+  (void)ctx_.views.Install(ViewOf(1, {PeerId(1), PeerId(3)}));
+  EXPECT_FALSE(DeliversTo(kOther)) << "dummy frames that were in flight when warming ended";
+  (void)ctx_.views.Install(ViewOf(2, {PeerId(1), kOther, PeerId(3)}));
+  EXPECT_TRUE(DeliversTo(kOther));
 }
 
 }  // namespace
