@@ -76,18 +76,32 @@ ProbeBook::Host& ProbeBook::At(const std::string& host) {
   return found->second;
 }
 
-std::uint64_t ProbeBook::Allowance(const std::string& host, TimePoint now) {
-  if (half_day_bytes_ == 0) return std::numeric_limits<std::uint64_t>::max();
+ProbeBook::Host& ProbeBook::Refilled(const std::string& host, TimePoint now) {
   Host& known = At(host);
   const double days = std::chrono::duration<double>(now - known.spent_at) / std::chrono::hours(24);
   known.spent = std::max(0.0, known.spent - days * half_day_bytes_);
+  known.spent_warming = std::max(0.0, known.spent_warming - days * WarmBytesMax());
   known.spent_at = now;
-  return static_cast<std::uint64_t>(std::max(0.0, half_day_bytes_ - known.spent));
+  return known;
+}
+
+std::uint64_t ProbeBook::Allowance(const std::string& host, TimePoint now) {
+  if (half_day_bytes_ == 0) return std::numeric_limits<std::uint64_t>::max();
+  return static_cast<std::uint64_t>(std::max(0.0, half_day_bytes_ - Refilled(host, now).spent));
 }
 
 void ProbeBook::Spend(const std::string& host, std::uint64_t bytes, TimePoint now) {
-  (void)Allowance(host, now);
-  At(host).spent += static_cast<double>(bytes);
+  Refilled(host, now).spent += static_cast<double>(bytes);
+}
+
+std::uint64_t ProbeBook::WarmAllowance(const std::string& host, TimePoint now) {
+  const double left = std::max(0.0, WarmBytesMax() - Refilled(host, now).spent_warming);
+  return std::min(Allowance(host, now), static_cast<std::uint64_t>(left));
+}
+
+void ProbeBook::SpendWarming(const std::string& host, std::uint64_t bytes, TimePoint now) {
+  Spend(host, bytes, now);
+  At(host).spent_warming += static_cast<double>(bytes);
 }
 
 bool ProbeBook::IsFree(Slot slot, PeerId self) const {

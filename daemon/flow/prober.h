@@ -52,9 +52,12 @@ namespace ringway::flow {
 //
 //   one at a time    of this host's peers probes others, and one of them is probed: two would measure each other
 //   not beside work  none while any peer of this host has an operation in flight, or had one just now
-//   bytes            half of --probe-bytes-a-day at once, and as much more in the course of a day, to each host
+//   bytes            half of --probe-bytes-a-day at once, and as much more in the course of a day, to each host; at
+//                    most half of them warm paths, so that peers that join again and again leave probes as much
 class ProbeBook {
  public:
+  // Bound of what warms paths to a host where probes have none; a quarter of the default --probe-bytes-a-day.
+  static constexpr double kUnlimitedWarmBytes = 256 << 20;
   static constexpr Duration kBetween = std::chrono::seconds(15);
   static constexpr Duration kAgainMin = std::chrono::minutes(30);
   static constexpr Duration kAgainMax = std::chrono::hours(8);
@@ -82,7 +85,8 @@ class ProbeBook {
     TimePoint probed_at{};
     TimePoint not_before{};
     Duration again_after = kAgainMin;
-    double spent = 0;  // bytes; runs off
+    double spent = 0;          // bytes; runs off
+    double spent_warming = 0;  // likewise, at half the rate
     TimePoint spent_at{};
     std::uint64_t used = 0;  // when it was last asked for, for At
   };
@@ -118,6 +122,9 @@ class ProbeBook {
   // Returns how many bytes may be sent to it now.
   std::uint64_t Allowance(const std::string& host, TimePoint now);
   void Spend(const std::string& host, std::uint64_t bytes, TimePoint now);
+  // Likewise, of those that warm paths.
+  std::uint64_t WarmAllowance(const std::string& host, TimePoint now);
+  void SpendWarming(const std::string& host, std::uint64_t bytes, TimePoint now);
 
   bool IsFree(Slot slot, PeerId self) const;
   // Takes the slot if it is free. Returns whether this peer holds it. Give releases only the peer's own slot.
@@ -135,6 +142,9 @@ class ProbeBook {
 
   // No rate is known, or one well below the best.
   bool IsSlow(const Host& host) const;
+  double WarmBytesMax() const { return half_day_bytes_ == 0 ? kUnlimitedWarmBytes : half_day_bytes_ / 2; }
+  // Returns the host, with what has run off since the last call taken from what was spent.
+  Host& Refilled(const std::string& host, TimePoint now);
 
   double half_day_bytes_;
   std::map<std::string, Host> hosts_;

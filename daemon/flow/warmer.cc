@@ -51,10 +51,10 @@ void Warmer::Stop() {
 std::uint32_t Warmer::Take(PeerId other, std::uint32_t bytes_max, TimePoint now) {
   RINGWAY_CHECK(warming_ == other);
   Path& path = paths_.at(other);
-  const std::uint64_t allowed = std::min(path.bytes_left, book_->Allowance(path.host, now));
+  const std::uint64_t allowed = std::min(path.bytes_left, book_->WarmAllowance(path.host, now));
   const auto bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(allowed, bytes_max));
   path.bytes_left -= bytes;
-  book_->Spend(path.host, bytes, now);
+  book_->SpendWarming(path.host, bytes, now);
   if (bytes == 0) End(now);
   return bytes;
 }

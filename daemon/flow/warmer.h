@@ -10,7 +10,7 @@
 //
 // A probe (prober.h) asks the other host first and never runs beside work. This has to, for the members train until the
 // newcomer is admitted, and its rates are not used: what else is under way lowers them. Its bytes are bounded by
-// kBytesMax a path, and count among those that probes of that host may take in a day.
+// kBytesMax a path, and are at most half of those that probes of that host may take in a day (ProbeBook).
 #pragma once
 
 #include <cstdint>

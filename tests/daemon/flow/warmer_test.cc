@@ -75,13 +75,30 @@ TEST_F(WarmerTest, BytesOfAPathAreBoundedAndCountAmongThoseOfItsDay) {
   EXPECT_EQ(TakeAll(kA), Warmer::kBytesMax);
   EXPECT_EQ(TakeAll(kB), 1000U) << "no more than a probe may take";
 
-  Warmer frugal(std::make_shared<ProbeBook>(2 * 700));
+  const auto book = std::make_shared<ProbeBook>(4 * 700);
+  Warmer frugal(book);
   frugal.Know(kA, "host", kMany, milliseconds(100));
   frugal.Begin(kA, {}, now_);
   EXPECT_EQ(frugal.Take(kA, 500, now_), 500U);
   EXPECT_EQ(frugal.Take(kA, 500, now_), 200U);
   EXPECT_EQ(frugal.Take(kA, 500, now_), 0U);
   EXPECT_FALSE(frugal.is_active());
+  EXPECT_EQ(book->Allowance("host", now_), 700U) << "half is left to probes";
+  EXPECT_EQ(book->WarmAllowance("host", now_ + std::chrono::hours(12)), 350U);
+  book->Spend("host", 600, now_);
+  EXPECT_EQ(book->WarmAllowance("host", now_), 0U);
+  EXPECT_EQ(book->WarmAllowance("host", now_ + std::chrono::hours(24)), 700U);
+}
+
+TEST_F(WarmerTest, PeersThatJoinAgainAndAgainAreWarmedWithinABoundThoughProbesHaveNone) {
+  std::uint64_t bytes = 0;
+  for (int join = 0; join < 20; ++join) {
+    warmer_.Forget(kA);
+    Know(kA);
+    Begin(kA);
+    bytes += TakeAll(kA);
+  }
+  EXPECT_EQ(bytes, static_cast<std::uint64_t>(ProbeBook::kUnlimitedWarmBytes));
 }
 
 TEST_F(WarmerTest, TimeOfAPathIsBounded) {
