@@ -4,11 +4,6 @@
 #include "proto/printable.h"
 
 namespace ringway {
-namespace {
-
-constexpr std::size_t kNameBytesMax = 255;
-
-}  // namespace
 
 Status CheckHello(const control::DaemonHello& hello) {
   if (hello.name().size() > kNameBytesMax || hello.site().size() > kNameBytesMax ||

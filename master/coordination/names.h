@@ -9,6 +9,8 @@
 
 namespace ringway {
 
+inline constexpr std::size_t kNameBytesMax = 255;  // of a daemon's name, site or address
+
 // Name, site and address.
 Status CheckHello(const control::DaemonHello& hello);
 // Group and peer.

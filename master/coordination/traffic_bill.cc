@@ -28,9 +28,8 @@ double HourSum::At(TimePoint now) const {
 }
 
 void TrafficBill::AddBytes(const SitePair& pair, const Traffic& sent, TimePoint now) {
-  const SitePair key{.from = pair.from.substr(0, kSiteBytesMax), .to = pair.to.substr(0, kSiteBytesMax)};
-  const auto found = pairs_.find(key);
-  Traffic& sum = found != pairs_.end() ? found->second : pairs_.size() < kPairsMax ? pairs_[key] : rest_;
+  const auto found = pairs_.find(pair);
+  Traffic& sum = found != pairs_.end() ? found->second : pairs_.size() < kPairsMax ? pairs_[pair] : rest_;
   sum.bytes += sent.bytes;
   sum.cost += sent.cost;
   cost_.Add(now, sent.cost);

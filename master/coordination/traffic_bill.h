@@ -46,7 +46,6 @@ struct Traffic {
 class TrafficBill {
  public:
   static constexpr std::size_t kPairsMax = 256;
-  static constexpr std::size_t kSiteBytesMax = 64;  // of its label
 
   void AddBytes(const SitePair& pair, const Traffic& sent, TimePoint now);
   // `count`: of a group's; each peer counts its share of them.

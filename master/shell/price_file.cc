@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "master/coordination/traffic_bill.h"
+#include "master/coordination/names.h"
 #include "proto/printable.h"
 #include "proto/shell/toml_text.h"
 
@@ -29,9 +29,7 @@ std::optional<double> PriceOf(const shell::TomlValue& value) {
   return price;
 }
 
-bool IsLabel(const std::string& site) {
-  return site.size() < TrafficBill::kSiteBytesMax && IsPrintable(std::string_view(site));
-}
+bool IsLabel(const std::string& site) { return site.size() <= kNameBytesMax && IsPrintable(std::string_view(site)); }
 
 // Why a value is refused; empty: it is taken.
 std::string WhyRefused(const shell::TomlValue& value) {
@@ -49,9 +47,9 @@ std::string WhyRefused(const shell::TomlValue& value) {
              "quotes, a table with at least one price)";
     }
   } else if (!IsLabel(*value.table) || *value.table == PriceList::kAnySite) {
-    return "[" + Printable(*value.table) + "] is no site's name, which has at most 63 printable bytes";
+    return "[" + Printable(*value.table) + "] is no site's name, which has at most 255 printable bytes";
   } else if (!IsLabel(value.key)) {
-    return key + " is no site's name, which has at most 63 printable bytes";
+    return key + " is no site's name, which has at most 255 printable bytes";
   }
   return PriceOf(value)
              ? ""

@@ -117,6 +117,21 @@ TEST_F(BilledTest, WithoutPricesBytesAreCountedAndNothingCosts) {
   EXPECT_EQ(status["traffic"]["pairs"], json::parse(R"([{"from": "us", "to": "eu", "bytes": 1000, "cost": null}])"));
 }
 
+TEST_F(BilledTest, SitesOfLongNamesAreBilledApart) {
+  const std::string region(250, 'r');
+  auto prices = std::make_shared<PriceList>("EUR", 0);
+  prices->Set(region + "a", region + "b", 100);
+  CoordinatorOptions options;
+  options.pricing.list = prices;
+  coordinator_.emplace(options);
+  sites_ = {{1, region + "a"}, {2, region + "b"}, {3, region + "c"}};
+  Form(3);
+  Beat(1, 1, {{2, 1'000'000'000}, {3, 500}});
+  EXPECT_EQ(BytesOf(region + "a", region + "b"), 1'000'000'000U);
+  EXPECT_EQ(BytesOf(region + "a", region + "c"), 500U);
+  EXPECT_NEAR(Status()["traffic"]["cost_hour"], 100, 1e-6);
+}
+
 TEST_F(BilledTest, PeersOfOneDaemonSendNothingOverALine) {
   sites_ = {{1, "us"}};
   const std::uint64_t a = Join(1, 1, "g", false, "a"), b = Join(1, 1, "g", false, "b");

@@ -24,6 +24,15 @@ TEST(PriceFileTest, PairsAnySiteAndTheRestHaveTheirPrices) {
   EXPECT_DOUBLE_EQ(list.PerByte("lan", "lan"), 2.5e-9);
 }
 
+TEST(PriceFileTest, EverySiteThatADaemonMayHaveCanHaveAPrice) {
+  const auto priced = [](std::size_t bytes) {
+    return ParsePrices("currency = \"USD\"\nrest = 1\n[" + std::string(bytes, 'a') + "]\nb = 2\n", "p.toml");
+  };
+  ASSERT_TRUE(priced(255).ok()) << priced(255).status().text();
+  EXPECT_DOUBLE_EQ(priced(255).value()->PerByte(std::string(255, 'a'), "b"), 2e-9);
+  EXPECT_NE(priced(256).status().text().find("at most 255"), std::string::npos);
+}
+
 TEST(PriceFileTest, WhatIsWrongIsNamedWithItsLine) {
   struct Wrong {
     const char* text;
