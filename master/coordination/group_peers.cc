@@ -117,17 +117,18 @@ void GroupPeers::TakeCounters(control::PeerCounters counters, const Billing& bil
   const auto done_of = [](const control::PeerCounters& of) { return of.counts_size() > 0 ? of.counts(0) : 0; };
   const bool is_baseline = peer.is_restored && peer.counters.counts_size() == 0;
   const std::uint64_t done_before = is_baseline ? done_of(counters) : done_of(peer.counters);
-  const std::uint64_t done = std::min(done_of(counters) - std::min(done_before, done_of(counters)), kOperationsMax);
+  const std::uint64_t reported = done_of(counters) - std::min(done_before, done_of(counters));
+  const std::uint64_t done = reported > kOperationsMax ? 0 : reported;
   for (const control::PathTraffic& path : counters.live().paths()) {
     const auto other = peers_.find(PeerId(path.other()));
     if (other == peers_.end()) continue;
-    const auto [known, is_new] = peer.sent.try_emplace(other->first, peer.is_restored ? path.bytes() : 0);
+    const bool was_billed = peer.is_restored && other->second.is_restored;  // by the master before
+    const auto [known, is_new] = peer.sent.try_emplace(other->first, was_billed ? path.bytes() : 0);
     const std::uint64_t before = std::exchange(known->second, path.bytes());
-    const std::uint64_t bytes =
-        std::min(path.bytes() >= before ? path.bytes() - before : path.bytes(), kReportBytesMax);
+    const std::uint64_t bytes = path.bytes() >= before ? path.bytes() - before : path.bytes();
     const control::PeerInfo& to = other->second.info;
     const bool is_same_host = to.daemon() == peer.info.daemon() && to.address() == peer.info.address();
-    if (bytes == 0 || is_same_host) continue;
+    if (bytes == 0 || bytes > kReportBytesMax || is_same_host) continue;
     const double price = billing.prices == nullptr ? 0 : billing.prices->PerByte(peer.info.site(), to.site());
     const Traffic traffic{.bytes = bytes, .cost = static_cast<double>(bytes) * price};
     for (TrafficBill* const bill : billing.bills)

@@ -48,7 +48,7 @@ struct PeerState {
   std::string explained;  // the Pending text sent last
   control::PeerCounters counters;
   std::map<PeerId, std::uint64_t> sent;  // to others, as it has reported last
-  bool is_restored = false;              // from the journal: its first counts are of before
+  bool is_restored = false;              // from the journal: its first counts, as to others restored, are of before
   bool online() const { return contact == Contact::kOnline; }
 };
 

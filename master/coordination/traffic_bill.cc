@@ -1,6 +1,8 @@
 #include "master/coordination/traffic_bill.h"
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
 
 namespace ringway {
 namespace {
@@ -30,7 +32,7 @@ double HourSum::At(TimePoint now) const {
 void TrafficBill::AddBytes(const SitePair& pair, const Traffic& sent, TimePoint now) {
   const auto found = pairs_.find(pair);
   Traffic& sum = found != pairs_.end() ? found->second : pairs_.size() < kPairsMax ? pairs_[pair] : rest_;
-  sum.bytes += sent.bytes;
+  sum.bytes += std::min(sent.bytes, std::numeric_limits<std::uint64_t>::max() - sum.bytes);
   sum.cost += sent.cost;
   cost_.Add(now, sent.cost);
 }
