@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -138,8 +139,8 @@ class StateSourcesTest : public testing::Test {
     EXPECT_EQ(newcomer_.steps(), member.steps());
     EXPECT_TRUE(newcomer_.words() == member.words());
   }
-  // One of two members answers the newcomer's first request so; then the other one has to send all.
-  void ExpectTheOtherOneSendsAllAfter(std::uint64_t answer) {
+  // One of two members answers the newcomer's first request so, or not at all; then the other one has to send all.
+  void ExpectTheOtherOneSendsAllAfter(std::optional<std::uint64_t> answer) {
     Pupil other({.seed = 7, .is_dense = true});
     auto others_join = std::async(std::launch::async, [&] { return other.Join(cluster_.At(0, "job", 2)); });
     Member member(cluster_.At(0, "job", 2));
@@ -153,7 +154,7 @@ class StateSourcesTest : public testing::Test {
     auto source = std::async(std::launch::async, [&] {
       ScriptedSource scripted = SourceOf(member);
       EXPECT_LT(scripted.NextRequest(), kPiecesOfPupil);
-      scripted.Say(answer);
+      if (answer) scripted.Say(*answer);
       while (scripted.NextRequest() < kPiecesOfPupil) {  // what it asked for before the answer came
       }
       scripted.End();
@@ -209,6 +210,11 @@ TEST_F(StateSourcesTest, WrongContentIsReplacedAtTheAdmission) {
 
 TEST_F(StateSourcesTest, OneThatSaysThatTheStateChangesDoesNotSpeakForTheOthers) {
   ExpectTheOtherOneSendsAllAfter(static_cast<std::uint64_t>(Answer::kChanging));
+}
+
+// It takes 30 s: the newcomer waits so long for what it has asked the silent one for.
+TEST_F(StateSourcesTest, PiecesOfASilentSourceAreTakenFromTheOneThatWaits) {
+  ExpectTheOtherOneSendsAllAfter(std::nullopt);
 }
 
 TEST_F(StateSourcesTest, UnknownAnswerEndsThatSourceAlone) { ExpectTheOtherOneSendsAllAfter(99); }

@@ -15,8 +15,9 @@
 namespace ringway::internal {
 namespace {
 
-constexpr Milliseconds kFirstPatience = std::chrono::seconds(60);  // for anything from any member
-constexpr Milliseconds kPatience = std::chrono::minutes(5);        // for the next piece
+constexpr Milliseconds kFirstPatience = std::chrono::seconds(60);      // for anything from any member
+constexpr Milliseconds kPatience = std::chrono::minutes(5);            // for the next piece
+constexpr Milliseconds kStragglerPatience = std::chrono::seconds(30);  // of members that have sent all
 constexpr Milliseconds kLook = Milliseconds(100);
 constexpr Milliseconds kLookForAnswers = Milliseconds(20);  // while content is on its way
 constexpr std::size_t kContentsMax = 4;                     // recvs of pieces that are posted at once
@@ -56,7 +57,7 @@ class Taker::Fetcher {
     bool is_over = false;
     for (int tries = 0; tries < kStateTriesMax && !is_over; ++tries) {
       const Status fetched = NoThrow([&] { return Fetch(); });
-      is_over = fetched.ok() || fetched.code() == Code::kNotSupported || taker_.stopped();
+      is_over = fetched.ok() || fetched.code() == Code::kNotSupported || gave_up_ || taker_.stopped();
       if (std::exchange(has_delivered_, false)) tries = 0;  // others' admissions end groups of two, which is no failure
       (void)NoThrow([&] { return ReturnPieces(); });
       (void)NoThrow([&]() -> Status {
@@ -86,7 +87,7 @@ class Taker::Fetcher {
   };
 
   Status Fetch() {
-    options_.interrupted = [this] { return taker_.stopped(); };
+    options_.interrupted = [this] { return taker_.stopped() || IsStraggler(); };
     auto session = Session::Join(options_);
     if (!session.ok()) return session.status();
     session_ = std::move(session.value());
@@ -96,6 +97,7 @@ class Taker::Fetcher {
         if (Status error = Ask(*request); !error.ok()) return error;
       }
       if (asked_.empty() && contents_.empty()) return SayNoMore();
+      if (IsStraggler()) return Status(Code::kTimeout, "other members are done");
       const bool has_room = contents_.size() < kContentsMax;
       if (!asked_.empty() && has_room && (contents_.empty() || asked_.front().answered.Test())) {
         if (Status error = TakeAnswer(); !error.ok()) return error;
@@ -103,6 +105,12 @@ class Taker::Fetcher {
         if (Status error = TakeContent(); !error.ok()) return error;
       }
     }
+  }
+
+  // Returns whether it has to leave its pieces to the fetchers that wait.
+  bool IsStraggler() {
+    gave_up_ = gave_up_ || (asked_.size() + contents_.size() > 0 && taker_.leaves_pieces());
+    return gave_up_;
   }
 
   Status Ask(const PieceRequest& request) {
@@ -180,6 +188,7 @@ class Taker::Fetcher {
   std::unique_ptr<Session> session_;
   std::uint32_t member_ = 0;
   bool has_delivered_ = false;  // since it was last joined
+  bool gave_up_ = false;
   std::deque<Asked> asked_;
   std::deque<Content> contents_;
 };
@@ -214,6 +223,11 @@ bool Taker::stopped() {
   return stopped_;
 }
 
+bool Taker::leaves_pieces() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return leaves_pieces_;
+}
+
 // Half of what is left, in equal parts, is on order: a slow member that had many pieces to send would send alone at the
 // end. Two at least, for it answers at the end of a step.
 std::size_t Taker::PendingMax() const {
@@ -223,7 +237,11 @@ std::size_t Taker::PendingMax() const {
 
 std::optional<PieceRequest> Taker::NextRequest(std::size_t pending) {
   std::unique_lock<std::mutex> lock(mutex_);
-  if (pending == 0) changed_.wait(lock, [this] { return stopped_ || !wanted_.empty(); });
+  if (pending == 0) {
+    ++idle_;
+    changed_.wait(lock, [this] { return stopped_ || !wanted_.empty(); });
+    --idle_;
+  }
   if (stopped_ || wanted_.empty() || pending >= PendingMax()) return std::nullopt;
   const std::uint64_t piece = wanted_.front();
   wanted_.pop_front();
@@ -234,6 +252,7 @@ std::optional<PieceRequest> Taker::NextRequest(std::size_t pending) {
 void Taker::Return(const std::vector<std::uint64_t>& pieces) {
   const std::lock_guard<std::mutex> lock(mutex_);
   asked_ -= pieces.size();
+  if (!pieces.empty()) leaves_pieces_ = false;  // who takes them over does not leave them
   wanted_.insert(wanted_.end(), pieces.begin(), pieces.end());
   changed_.notify_all();
 }
@@ -284,7 +303,7 @@ void Taker::Take(const HeldMembership& membership) {
       " members, before it is admitted");
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    stopped_ = one_says_changing_ = is_changing_ = is_late_ = has_begun_ = false;
+    stopped_ = one_says_changing_ = is_changing_ = is_late_ = has_begun_ = leaves_pieces_ = false;
     fetchers_ = members;
     wanted_.clear();
     asked_ = 0;
@@ -341,9 +360,15 @@ void Taker::TakeInRounds() {
 
 // Returns whether all that was asked for is there; false if it is not and will not be.
 bool Taker::AwaitRound(std::unique_lock<std::mutex>* lock) {
+  leaves_pieces_ = false;
   changed_.notify_all();
+  std::optional<Clock::time_point> idle_since;  // a fetcher waits for what others were asked for
   for (;;) {
     if (wanted_.empty() && asked_ == 0) return true;
+    const bool one_is_idle = wanted_.empty() && idle_ > 0 && !leaves_pieces_;
+    if (!one_is_idle) idle_since.reset();
+    if (one_is_idle && !idle_since) idle_since = Clock::now();
+    if (idle_since && Clock::now() - *idle_since >= kStragglerPatience) leaves_pieces_ = true;
     is_changing_ = fetchers_ == 0 && one_says_changing_;
     const Clock::time_point now = Clock::now();
     is_late_ = now >= ends_at_;

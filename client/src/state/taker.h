@@ -4,10 +4,11 @@
 //   all there --> the pieces are compared again, as long as fewer and fewer have changed
 //   done, nothing more comes, or the limit (LimitFor) is over --> StateTaken
 //
-// Members that die, refuse or do not answer leave their pieces to the others, as do those that say that the state
-// changes with each step; what nobody sent is taken when the newcomer is admitted, as all of it would be. Pieces are
-// written to the tensors as they come, so that nobody waits for that later, and what they replace is kept: it is put
-// back if this rank's own state is wanted, or the join fails.
+// Members that die, refuse, do not answer or say that the state changes with each step leave their pieces to others, as
+// do those whose pieces others have waited for, for 30 s, with nothing to send themselves; what nobody sent is taken
+// when the newcomer is admitted, as all of it would be. Pieces are written to the tensors as they come, so that nobody
+// waits for that later, and what they replace is kept: it is put back if this rank's own state is wanted, or the join
+// fails.
 //
 // Threads: that of Join, and those that it starts within Take.
 #pragma once
@@ -95,6 +96,7 @@ class Taker {
 
   // ---- on those of the fetchers
   bool stopped();
+  bool leaves_pieces();
   // Returns the next piece to ask for, by a fetcher that waits for so many; nothing if there is none now. With none it
   // waits for one: nothing if all is over.
   std::optional<PieceRequest> NextRequest(std::size_t pending);
@@ -117,6 +119,8 @@ class Taker {
   std::size_t asked_ = 0;             // pieces whose answer is due
   std::size_t round_bytes_ = 0;       // received in this round
   std::size_t fetchers_ = 0;          // that are not over
+  std::size_t idle_ = 0;              // of these, that wait for a piece to ask for
+  bool leaves_pieces_ = false;        // those that are asked for pieces leave them to the idle ones
   bool one_says_changing_ = false;    // a member says that the state changes with each step
   bool is_changing_ = false;          // and no other one sends it
   bool is_late_ = false;              // the limit is over
