@@ -1,7 +1,6 @@
 #include "daemon/buffers/feedback.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
 
@@ -35,30 +34,30 @@ std::uint64_t FeedbackBuffers::stageable() const {
   return ready - ready % SizeOf(dtype_);
 }
 
-std::uint64_t FeedbackBuffers::Stage(std::uint64_t bytes_max) {
-  if (!can_stage()) return 0;
+FeedbackBuffers::Slice FeedbackBuffers::NextSlice(std::uint64_t bytes_max) const {
   const std::uint64_t element_bytes = SizeOf(dtype_);
-  const std::uint64_t first = staged_ / element_bytes;
-  const std::uint64_t count =
-      std::min(std::max(bytes_max / element_bytes, std::uint64_t{1}), (stageable() - staged_) / element_bytes);
-  kernels::AddResidual(dtype_, parts_.sum->data() + staged_, parts_.loss->floats() + first,
-                       parts_.trainers->input() + staged_, parts_.residual->floats() + first, count);
-  staged_ += count * element_bytes;
-  return count * element_bytes;
+  const std::uint64_t count_max = std::max(bytes_max / element_bytes, std::uint64_t{1});
+  return {.begin = staged_ / element_bytes, .count = std::min(count_max, (stageable() - staged_) / element_bytes)};
 }
 
+std::uint64_t FeedbackBuffers::Stage(std::uint64_t bytes_max) {
+  if (!can_stage()) return 0;
+  const auto [begin, count] = NextSlice(bytes_max);
+  kernels::AddResidual(dtype_, parts_.sum->data() + staged_, parts_.loss->floats() + begin,
+                       parts_.trainers->input() + staged_, parts_.residual->floats() + begin, count);
+  staged_ += count * SizeOf(dtype_);
+  return count * SizeOf(dtype_);
+}
+
+// Not by way of the sum, which a narrow dtype may not hold.
 std::uint64_t FeedbackBuffers::Keep(std::uint64_t bytes_max) {
-  static constexpr std::array<std::byte, 16384> kZeros{};
   if (!std::exchange(keeps_, true)) Restart();
-  const std::uint64_t begin = staged_;
-  const std::uint64_t bytes = Stage(bytes_max);
-  const std::uint64_t element_bytes = SizeOf(dtype_);
-  for (std::uint64_t at = begin; at < staged_; at += kZeros.size()) {  // 0 is what was sent of it
-    const std::uint64_t count = std::min<std::uint64_t>(kZeros.size(), staged_ - at) / element_bytes;
-    kernels::NoteResidual(dtype_, parts_.loss->floats() + at / element_bytes, parts_.sum->data() + at, kZeros.data(),
-                          count, 1);
-  }
-  return bytes;
+  if (!can_stage()) return 0;
+  const auto [begin, count] = NextSlice(bytes_max);
+  kernels::KeepInput(dtype_, parts_.loss->floats() + begin, parts_.trainers->input() + staged_,
+                     parts_.residual->floats() + begin, count);
+  staged_ += count * SizeOf(dtype_);
+  return count * SizeOf(dtype_);
 }
 
 // ---------------------------------------------------------------------------------------------- all names

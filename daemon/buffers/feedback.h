@@ -3,7 +3,8 @@
 //
 //   input + residual --Stage--> what the operation sums; what its rounding took, and each encoding, is noted
 //   committed: the losses are the next residual          failed or retried: the residual stays what it was
-//   committed without this input --Keep--> all of input + residual is the loss, where late inputs are kept
+//   committed without this input --Keep--> all of input + residual is the loss, where late inputs are kept; of what is
+//   not finite, the residual alone
 //
 //   ResidualBook      the residuals of one membership. They end with it: whoever joins anew begins without.
 //   FeedbackBuffers   the buffers of one operation with feedback. A trainer's input is not written to.
@@ -90,8 +91,16 @@ class FeedbackBuffers final : public OpBuffers {
   bool trainer_writes_output() const override { return parts_.trainers->trainer_writes_output(); }
 
  private:
+  // Elements.
+  struct Slice {
+    std::uint64_t begin = 0;
+    std::uint64_t count = 0;
+  };
+
   // Bytes of the trainer's input that are ready, in whole elements.
   std::uint64_t stageable() const;
+  // What Stage and Keep do next: at most `bytes_max`, or an element. REQUIRES: can_stage().
+  Slice NextSlice(std::uint64_t bytes_max) const;
 
   const DType dtype_;
   Parts parts_;

@@ -24,6 +24,7 @@ using AreFiniteFn = bool (*)(const void* values, std::size_t count);
 struct FeedbackFns {
   void (*add)(void* sum, float* loss, const void* x, const float* residual, std::size_t count) = nullptr;
   void (*note)(float* loss, const void* value, const void* decoded, std::size_t count, float factor) = nullptr;
+  void (*keep)(float* loss, const void* x, const float* residual, std::size_t count) = nullptr;
 };
 
 // The limits of the dtype that codecs need.

@@ -120,12 +120,21 @@ void NoteResidualOn(Isa isa, DType dtype, float* loss, const void* value, const 
   TableOf(isa).feedback[static_cast<std::uint8_t>(dtype)].note(loss, value, decoded, count, factor);
 }
 
+void KeepInputOn(Isa isa, DType dtype, float* loss, const void* x, const float* residual, std::size_t count) {
+  RINGWAY_CHECK((kSmallFloats & BitOf(dtype)) != 0);
+  TableOf(isa).feedback[static_cast<std::uint8_t>(dtype)].keep(loss, x, residual, count);
+}
+
 void AddResidual(DType dtype, void* sum, float* loss, const void* x, const float* residual, std::size_t count) {
   AddResidualOn(ActiveIsa(), dtype, sum, loss, x, residual, count);
 }
 
 void NoteResidual(DType dtype, float* loss, const void* value, const void* decoded, std::size_t count, float factor) {
   NoteResidualOn(ActiveIsa(), dtype, loss, value, decoded, count, factor);
+}
+
+void KeepInput(DType dtype, float* loss, const void* x, const float* residual, std::size_t count) {
+  KeepInputOn(ActiveIsa(), dtype, loss, x, residual, count);
 }
 
 void Reduce(DType dtype, ReduceOp op, void* dst, const void* a, const void* b, std::size_t count,

@@ -49,8 +49,10 @@ void Finalize(DType dtype, ReduceOp op, void* dst, std::size_t count, double wei
 // f32.
 //   AddResidual    sum[i] = x[i] + residual[i], rounded to the dtype; loss[i] = what the rounding took
 //   NoteResidual   loss[i] += (value[i] - decoded[i]) * factor
+//   KeepInput      loss[i] = x[i] + residual[i], or residual[i] where that is not finite
 void AddResidual(DType dtype, void* sum, float* loss, const void* x, const float* residual, std::size_t count);
 void NoteResidual(DType dtype, float* loss, const void* value, const void* decoded, std::size_t count, float factor);
+void KeepInput(DType dtype, float* loss, const void* x, const float* residual, std::size_t count);
 
 // Instruction sets that tests and benchmarks can force.
 enum class Isa : std::uint8_t { kScalar = 0, kAvx2, kAvx512 };
@@ -66,5 +68,6 @@ void AddResidualOn(Isa isa, DType dtype, void* sum, float* loss, const void* x, 
                    std::size_t count);
 void NoteResidualOn(Isa isa, DType dtype, float* loss, const void* value, const void* decoded, std::size_t count,
                     float factor);
+void KeepInputOn(Isa isa, DType dtype, float* loss, const void* x, const float* residual, std::size_t count);
 
 }  // namespace ringway::kernels

@@ -89,7 +89,8 @@ void FinalizeF16(void* dst, std::size_t count, double divisor) {
   FinalizeLoop<F16>(out + done * sizeof(F16::Bits), count - done, divisor);
 }
 
-inline float FiniteOr0(float x) { return (BitCast<std::uint32_t>(x) & kMagnitudeBits) < kInfinityBits ? x : 0.0f; }
+inline bool IsFinite(float x) { return (BitCast<std::uint32_t>(x) & kMagnitudeBits) < kInfinityBits; }
+inline float FiniteOr0(float x) { return IsFinite(x) ? x : 0.0f; }
 
 template <class E>
 void AddResidualLoop(void* sum, float* loss, const void* x, const float* residual, std::size_t count) {
@@ -119,7 +120,18 @@ void NoteResidualLoop(float* loss, const void* value, const void* decoded, std::
 }
 
 template <class E>
-constexpr FeedbackFns kFeedback = {AddResidualLoop<E>, NoteResidualLoop<E>};
+void KeepInputLoop(float* loss, const void* x, const float* residual, std::size_t count) {
+  using Bits = typename E::Bits;
+  const Bytes* const in = static_cast<const Bytes*>(x);
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < count; ++i) {
+    const float both = E::Widen(Load<Bits>(in, i)) + residual[i];
+    loss[i] = IsFinite(both) ? both : residual[i];
+  }
+}
+
+template <class E>
+constexpr FeedbackFns kFeedback = {AddResidualLoop<E>, NoteResidualLoop<E>, KeepInputLoop<E>};
 
 using U8 = Integer<std::uint8_t, std::uint32_t>;
 using I8 = Integer<std::int8_t, std::uint32_t>;

@@ -129,7 +129,26 @@ TEST_F(FeedbackBuffersTest, InputThatIsNotKeptWholeIsNotInTheNext) {
   EXPECT_EQ(std::memcmp(next.value()->input(), input_.data(), kTensorBytes), 0);
 }
 
-TEST(ResidualTest, TakesWhatRoundingTookAndNothingThatIsNotFinite) {
+// Together they are larger than f16 holds.
+TEST_F(FeedbackBuffersTest, InputsThatAreKeptAddUpInF32) {
+  const Descriptor half{OpKind::kAllReduce, DType::kF16, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, 1};
+  // 40000 twice, infinity, -40000
+  for (const std::uint16_t bits : std::vector<std::uint16_t>{0x78e2, 0x78e2, 0x7c00, 0xf8e2}) {
+    std::memcpy(input_.data(), &bits, sizeof(bits));
+    auto late = book_.Begin(1, half, BuffersOf(input_, output_, sizeof(bits)), share_);
+    ASSERT_TRUE(late.ok());
+    while (late.value()->can_keep()) (void)late.value()->Keep(1);
+    book_.End(1, *late.value(), /*committed=*/false);
+  }
+  const std::uint16_t nothing = 0, forty_thousand = 0x78e2;
+  std::memcpy(input_.data(), &nothing, sizeof(nothing));
+  auto next = book_.Begin(1, half, BuffersOf(input_, output_, sizeof(nothing)), share_);
+  ASSERT_TRUE(next.ok());
+  while (next.value()->can_stage()) (void)next.value()->Stage(1);
+  EXPECT_EQ(std::memcmp(next.value()->input(), &forty_thousand, sizeof(forty_thousand)), 0);
+}
+
+TEST(ResidualTest, TakesWhatRoundingTookOrCameLateAndNothingThatIsNotFinite) {
   const float inf = std::numeric_limits<float>::infinity();
   for (const kernels::Isa isa : {kernels::Isa::kScalar, kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
     if (!kernels::IsAvailable(isa)) continue;
@@ -145,6 +164,10 @@ TEST(ResidualTest, TakesWhatRoundingTookAndNothingThatIsNotFinite) {
     kernels::AddResidualOn(isa, DType::kBF16, sum.data(), rounding.data(), x.data(), residual.data(), 3);
     EXPECT_EQ(sum, (std::vector<std::uint16_t>{0x3f80, 0x7f80, 0x3f81})) << kernels::NameOf(isa);
     EXPECT_EQ(rounding, (std::vector<float>{0x1p-9F, 0.0F, -0x1p-9F})) << kernels::NameOf(isa);
+
+    const std::vector<float> late = {1.5F, -inf, NAN, 3e38F, -2.0F}, kept = {1, 2, 3, 3e38F, 5};
+    kernels::KeepInputOn(isa, DType::kF32, loss.data(), late.data(), kept.data(), late.size());
+    EXPECT_EQ(loss, (std::vector<float>{2.5F, 2, 3, 3e38F, 3})) << kernels::NameOf(isa);
   }
 }
 
