@@ -60,25 +60,27 @@ void AgreedInputs::Send(Operation& op) {
   links_.Send(first(), OfferMessage(ctx_.view().epoch, op.name, offer));
 }
 
-Status AgreedInputs::CatchUp(Operation& op, Submission submission, std::shared_ptr<buffers::FeedbackBuffers> feedback) {
+Status AgreedInputs::CheckCatchUp(const Operation& op, const Submission& submission) const {
   Descriptor ours = submission.descriptor;
   const Descriptor& theirs = op.submission.descriptor;
   if (submission.spec.algorithm == 0) ours.schedule = theirs.schedule;
-  if (ours != theirs || submission.buffers->output_bytes_max() < op.output_bytes())
-    return {Code::kInvalidArgument, "this rank " + DifferenceOf(ours, theirs, op.name) +
-                                        ", so nothing was submitted: submit that, or join again"};
+  if (ours == theirs && submission.buffers->output_bytes_max() >= op.output_bytes()) return Status::Ok();
+  return {Code::kInvalidArgument, "this rank " + DifferenceOf(ours, theirs, op.name) +
+                                      ", so nothing was submitted: submit that, or join again"};
+}
+
+void AgreedInputs::CatchUp(Operation& op, Submission submission, std::shared_ptr<buffers::FeedbackBuffers> feedback) {
   RINGWAY_REACHED(kCatchUp);
   op.feedback = std::move(feedback);
   const auto absent = std::static_pointer_cast<buffers::AbsentBuffers>(op.submission.buffers);
   absent->Attach(op.feedback != nullptr ? op.feedback : submission.buffers);
   op.trainers = std::exchange(submission.buffers, op.submission.buffers);
-  submission.descriptor = theirs;
+  submission.descriptor = op.submission.descriptor;
   op.submission = std::move(submission);
   op.waiting.since = op.waiting.staged_at = ctx_.now;
   table_.OnSubmitted(op);
   ctx_.Moved();
   if (ctx_.views.running()) Send(op);  // it has caught up so far
-  return Status::Ok();
 }
 
 // ---------------------------------------------------------------------------------------------- the first rank

@@ -41,9 +41,11 @@ class AgreedInputs {
   void OnView() { quorum_.OnView(); }
   // Returns whether its inputs are agreed on, or need not be. Else it offers its own, once that is whole.
   bool MayStart(Operation& op);
-  // The trainer's submission of an operation that went on without it. Then it settles, if it has its outcome.
-  // `feedback`: of the submission's buffers; null: none. kInvalidArgument: it is another operation.
-  Status CatchUp(Operation& op, Submission submission, std::shared_ptr<buffers::FeedbackBuffers> feedback);
+  // Returns kInvalidArgument if the trainer's submission is not of this operation, which went on without it.
+  Status CheckCatchUp(const Operation& op, const Submission& submission) const;
+  // Adopts the submission. Then the operation settles, if it has its outcome. `feedback`: of the submission's buffers;
+  // null: none. REQUIRES: CheckCatchUp allows it.
+  void CatchUp(Operation& op, Submission submission, std::shared_ptr<buffers::FeedbackBuffers> feedback);
 
   // ---- members. REQUIRES: from one, of the view in force.
   void OnOffer(PeerId from, const control::Offer& offer);

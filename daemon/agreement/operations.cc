@@ -42,16 +42,13 @@ Status Operations::Submit(Submission submission) {
   Operation* const late = table_.FindUnsubmitted(submission.channel());
   const std::uint32_t world_size = ctx_.view().world_size();
   const auto trainers = submission.buffers;
-  Status room = late != nullptr ? Status::Ok() : RoomFor(submission, ctx_.self, world_size);
-  if (!room.ok()) return room;
-  const std::uint64_t tensor = submission.spec.feedback;
-  const auto begun = residuals_.Begin(tensor, submission.descriptor, trainers, ctx_.options.memory);
+  Status fits = late != nullptr ? agreed_.CheckCatchUp(*late, submission) : RoomFor(submission, ctx_.self, world_size);
+  if (!fits.ok()) return fits;
+  const auto begun = residuals_.Begin(submission.spec.feedback, submission.descriptor, trainers, ctx_.options.memory);
   if (!begun.ok()) return begun.status();
   const auto& feedback = begun.value();
   if (late != nullptr) {
-    Status caught_up = agreed_.CatchUp(*late, std::move(submission), feedback);
-    if (!caught_up.ok() && feedback != nullptr) residuals_.End(tensor, *feedback, false);
-    if (!caught_up.ok()) return caught_up;
+    agreed_.CatchUp(*late, std::move(submission), feedback);
     if (!late->has_outcome()) SetDeadline(*late);
     Settle(*late);
     return Status::Ok();

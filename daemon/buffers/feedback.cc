@@ -84,7 +84,6 @@ Result<std::shared_ptr<FeedbackBuffers>> ResidualBook::Begin(std::uint64_t name,
   const bool fits = known != residuals_.end() && known->second.values->size() == wide_bytes &&
                     known->second.dtype == descriptor.dtype;
   if (!fits) {
-    if (known != residuals_.end()) residuals_.erase(known);
     auto values = ChargedBytes::Make(wide_bytes, share);
     if (!values.ok()) return values.status();
     residuals_[name] = {.dtype = descriptor.dtype, .values = std::move(values).value()};

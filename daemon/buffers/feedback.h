@@ -113,8 +113,8 @@ class ResidualBook {
   static constexpr std::size_t kNamesMax = 65536;
 
   // Begins an operation of `descriptor` under this name, over `trainers`' input; name 0: without feedback, and returns
-  // null. Another number of elements or dtype
-  // than before begins without a residual. Returns kInvalidArgument if an operation with this name is under way.
+  // null. Another number of elements or dtype than before begins without a residual. Returns kInvalidArgument if an
+  // operation with this name is under way. An error leaves the name's residual as it was.
   Result<std::shared_ptr<FeedbackBuffers>> Begin(std::uint64_t name, const Descriptor& descriptor,
                                                  std::shared_ptr<OpBuffers> trainers,
                                                  const std::shared_ptr<MemoryShare>& share);

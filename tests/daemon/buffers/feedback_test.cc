@@ -96,6 +96,29 @@ TEST_F(FeedbackBuffersTest, RestartedItStagesTheSameAgainAndOfAnotherTensorItKno
   EXPECT_EQ(book_.size(), 1U);
 }
 
+TEST_F(FeedbackBuffersTest, AnotherTensorThatThereIsNoRoomForLeavesTheResidualAsItWas) {
+  auto first = book_.Begin(1, kSum, BuffersOf(input_, output_, kTensorBytes), share_);
+  ASSERT_TRUE(first.ok());
+  while (first.value()->can_stage()) (void)first.value()->Stage(1000);
+  first.value()->loss()->floats()[5] = 0.25F;
+  book_.End(1, *first.value(), /*committed=*/true);
+  first = Status(Code::kInternal, "gone");
+
+  Descriptor longer = kSum;
+  longer.count = kCount + 40;  // three of these are more than four tensors
+  auto refused = book_.Begin(1, longer, BuffersOf(input_, output_, kTensorBytes), share_);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), Code::kResourceExhausted);
+  EXPECT_EQ(share_->used(MemoryUse::kResiduals), kTensorBytes);
+
+  auto next = book_.Begin(1, kSum, BuffersOf(input_, output_, kTensorBytes), share_);
+  ASSERT_TRUE(next.ok());
+  while (next.value()->can_stage()) (void)next.value()->Stage(1000);
+  float sum = 0;
+  std::memcpy(&sum, next.value()->input() + 5 * sizeof(float), sizeof(sum));
+  EXPECT_EQ(sum, 5.25F);
+}
+
 TEST_F(FeedbackBuffersTest, InputThatIsKeptIsAddedToTheNextWhateverAnAttemptHasNoted) {
   const auto trainers = BuffersOf(input_, output_, kTensorBytes, std::uint64_t{40});
   for (int missed = 0; missed < 2; ++missed) {  // they add up
