@@ -208,6 +208,9 @@ constexpr std::optional<Algorithm> AlgorithmOf(const OpSpec& spec) {
   return static_cast<Algorithm>(spec.algorithm - 1);
 }
 
+// Returns whether an input that comes late is kept for the next operation of `feedback`.
+constexpr bool KeepsLate(const OpSpec& spec) { return spec.late == Late::kNext; }
+
 // One operation. The daemon assigns sequence numbers: a channel's operations are numbered in the order of its Submit
 // packets. The input is input_count elements, the result range result_count: SizesOf the kind, but where an output has
 // all ranks' parts as many as the trainer has room for. Offsets are multiples of SizeOf(dtype); the ranges may not

@@ -81,7 +81,7 @@ Status CheckRequest(const Request& request) {
     return Status(Code::kNotSupported, reason);
   }
   if (spec.quorum == 0 && spec.grace_ms != 0) return Refuse("a grace needs a quorum");
-  if (spec.late == Late::kNext && (spec.quorum == 0 || spec.feedback == 0)) {
+  if (abi::KeepsLate(spec) && (spec.quorum == 0 || spec.feedback == 0)) {
     return Refuse("late = next needs a quorum, and error_feedback with the tensor's name");
   }
   if (spec.feedback != 0 && !CanFeedBack(spec.kind, spec.dtype, spec.op, codec, spec.late, &reason)) {

@@ -141,10 +141,16 @@ struct Operation {
   bool is_running() const { return stage == Stage::kRunning && attempt.live(); }
   bool has_outcome() const { return stage >= Stage::kComplete; }
   bool is_reported() const { return stage == Stage::kReported; }
-  // Returns whether its result came without the input of this rank, which is kept for its next one.
+  // Returns whether its result came without the input of this rank, which is kept for its next one: not one that is
+  // incomplete when the operation is cancelled, or overdue, as it may stay so.
   bool keeps_input(PeerId self) const {
-    return feedback != nullptr && submission.spec.late == Late::kNext && outcome.code == Code::kOk &&
-           outcome.Lacks(self);
+    const bool is_given_up = obstacles.cancel || !obstacles.overdue.empty();
+    return feedback != nullptr && abi::KeepsLate(submission.spec) && outcome.code == Code::kOk && outcome.Lacks(self) &&
+           (feedback->is_whole() || !is_given_up);
+  }
+  // Returns whether only its trainer's input, which is to be kept, is missing before it is reported.
+  bool awaits_input(PeerId self) const {
+    return has_outcome() && !is_reported() && keeps_input(self) && !feedback->is_whole();
   }
   // Returns whether its result stays here for those who lack it when it is reported.
   bool is_retained() const { return !attempt.buffers->trainer_writes_output(); }

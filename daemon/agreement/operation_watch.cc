@@ -110,8 +110,13 @@ void OperationWatch::Tick() {
   bool said = false;
   std::string overdue;
   for (auto& [name, op] : table_.ops()) {
-    if (op.has_outcome()) continue;
     const Duration age = ctx_.now - op.waiting.since;
+    if (op.has_outcome()) {
+      if (!op.awaits_input(ctx_.self) || !IsNewlyOverdue(op)) continue;
+      op.obstacles.overdue = "its input is incomplete after " + std::to_string(Ms(age)) + " ms";
+      table_.MarkDue(name);
+      continue;
+    }
     if (wait_.what.empty() && age > std::min(kShownAge, ctx_.view().plan.detect))
       wait_ = {.what = ToString(name), .op = name, .age = age, .on = AwaitedBy(op), .reason = WaitsFor(op)};
     if (!said && age > std::max(op.waiting.next_word, ctx_.view().plan.detect)) {
@@ -122,11 +127,7 @@ void OperationWatch::Tick() {
           {{"epoch", ToString(ctx_.view().epoch)}, {"op", ToString(name)}, {"age_ms", Ms(age)}, {"for", WaitsFor(op)}},
           Severity::kWarning);
     }
-    if (!op.obstacles.overdue.empty() || !op.waiting.deadline) continue;
-    if (ctx_.now < *op.waiting.deadline) {
-      table_.SetDeadline(op, *op.waiting.deadline);
-      continue;
-    }
+    if (!IsNewlyOverdue(op)) continue;
     op.obstacles.overdue = ctx_.NameOf(ctx_.self) + " has waited " + std::to_string(Ms(age)) + " ms for operation " +
                            ToString(name) + ", last for " + WaitsFor(op);
     overdue = op.obstacles.overdue;
@@ -137,6 +138,13 @@ void OperationWatch::Tick() {
   }
   if (ctx_.views.running()) FireIfStuck();
   if (ctx_.views.running()) BlameTheHung();
+}
+
+bool OperationWatch::IsNewlyOverdue(Operation& op) {
+  if (!op.obstacles.overdue.empty() || !op.waiting.deadline) return false;
+  if (ctx_.now >= *op.waiting.deadline) return true;
+  table_.SetDeadline(op, *op.waiting.deadline);
+  return false;
 }
 
 // Status shows them after operations.
@@ -233,7 +241,7 @@ void OperationWatch::FireIfStuck() {
   const Duration still = StillFor();
   if (still == Duration::zero()) return;
   for (const auto& [name, op] : table_.ops()) {
-    const bool awaits_trainer = !op.submitted && op.has_outcome();
+    const bool awaits_trainer = (!op.submitted && op.has_outcome()) || op.awaits_input(ctx_.self);
     if (op.is_reported() || awaits_trainer || !ctx_.watchdog.IsStuck(name, ctx_.view().members, ctx_.self, ctx_.now))
       continue;
     const std::string what = "operation " + ToString(name) + " is stuck at " + ctx_.NameOf(ctx_.self) +

@@ -1,6 +1,6 @@
-// Watches operations that wait for long. It logs them, gives them up at their deadline, blames a hung trainer
-// (stragglers.h), and restarts them where nothing can be what they wait for (watchdog.h). For sends and recvs it only
-// blames a hung trainer and reports what status shows.
+// Watches operations that wait for long. It logs them, gives them up at their deadline (of one that has its result, the
+// input that would be kept), blames a hung trainer (stragglers.h), and restarts them where nothing can be what they
+// wait for (watchdog.h). For sends and recvs it only blames a hung trainer and reports what status shows.
 //
 // They are looked at once a heartbeat, and when the next deadline is over; heartbeats report to the others how far this
 // peer has completed and its trainer submitted, and for how long nothing has moved here.
@@ -54,6 +54,8 @@ class OperationWatch {
  private:
   std::vector<PeerId> AwaitedBy(const Operation& op) const;
   std::string WaitsFor(const Operation& op) const;
+  // Returns whether its deadline has passed since the last look.
+  bool IsNewlyOverdue(Operation& op);
   Duration StillFor() const;
   void FireIfStuck();
   void LookAtMessages();

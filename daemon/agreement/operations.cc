@@ -49,7 +49,7 @@ Status Operations::Submit(Submission submission) {
   const auto& feedback = begun.value();
   if (late != nullptr) {
     agreed_.CatchUp(*late, std::move(submission), feedback);
-    if (!late->has_outcome()) SetDeadline(*late);
+    SetDeadline(*late);
     Settle(*late);
     return Status::Ok();
   }
@@ -81,9 +81,11 @@ bool Operations::OnStaged(std::uint64_t token, std::uint64_t input_bytes_ready) 
 
 void Operations::Cancel(std::uint64_t token) {
   Operation* op = table_.FindToken(token);
-  if (op == nullptr || op->has_outcome() || ctx_.views.ended()) return;
+  if (op == nullptr || ctx_.views.ended()) return;
   op->obstacles.cancel = true;
-  if (ctx_.views.running()) {
+  if (op->has_outcome()) {
+    work_.Add(op->name);  // which may have waited for its input alone
+  } else if (ctx_.views.running()) {
     membership_.RequestRecovery(Cancelled(*op));
   } else if (ctx_.views.installed()) {
     membership_.SendReport(Cancelled(*op));

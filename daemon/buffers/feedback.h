@@ -65,6 +65,8 @@ class FeedbackBuffers final : public OpBuffers {
   const std::shared_ptr<ChargedBytes>& loss() const { return parts_.loss; }
   // Another attempt: stages again from the beginning, to the same sum.
   void Restart() { staged_ = 0; }
+  // Returns whether all of the trainer's input is ready.
+  bool is_whole() const { return stageable() >= parts_.sum->size(); }
   // The result came without this input, and all of what would have been summed is the loss. Begins anew at the first
   // call, whatever an attempt has noted. Returns the bytes that it went on, at most `bytes_max` and an element, as far
   // as the trainer's input is ready.

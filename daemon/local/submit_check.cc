@@ -30,7 +30,7 @@ std::string SpecFault(const abi::OpSpec& spec, PeerId self) {
   if (!HasCounts(spec.kind) && spec.rank != 0) return "an operation without counts by rank has some";
   if (!Quorum{spec.quorum}.is_valid() || !IsWeight(spec.weight)) return "a quorum or a weight is out of range";
   if (spec.quorum == 0 && spec.grace_ms != 0) return "an operation without a quorum has a grace";
-  if (spec.late == Late::kNext && (spec.quorum == 0 || spec.feedback == 0))
+  if (abi::KeepsLate(spec) && (spec.quorum == 0 || spec.feedback == 0))
     return "a late input is kept without a quorum, or without a name";
   if (spec.priority > abi::kPriorityMax) return "a priority is out of range";
   if (!IsMessage(spec.kind) && spec.tag != 0) return "an operation without a tag has one";

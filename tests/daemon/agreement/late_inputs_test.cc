@@ -35,11 +35,12 @@ class LateInputsTest : public DuoTest {
   }
   // The second rank's keep what comes late.
   Status Submit(std::size_t index, std::uint64_t token, const Descriptor& descriptor,
-                std::optional<std::uint64_t> input_ready = {}) {
+                std::optional<std::uint64_t> input_ready = {}, Duration time_limit = {}) {
     Submission submission;
     submission.token = token;
     submission.descriptor = descriptor;
     submission.spec.quorum = descriptor.quorum;
+    submission.time_limit = time_limit;
     if (index == 1) {
       submission.spec.feedback = 7;
       submission.spec.late = Late::kNext;
@@ -97,6 +98,57 @@ TEST_F(LateInputsTest, OneThatIsKeptIsInTheNextSum) {
   EXPECT_TRUE(IsDone(1, 1));
   EXPECT_EQ(Contribution(2, 1), 1001);
   EXPECT_EQ(Contribution(3, 1), 1) << "once";
+}
+
+// What was kept before stays, and what is incomplete is not added to it.
+TEST_F(LateInputsTest, OneThatStaysIncompleteIsGivenUpWhenItIsCancelled) {
+  Miss(1, 1000);
+  Miss(2, 1, kCount);
+  EXPECT_FALSE(IsDone(1, 2)) << "a quarter of it is there";
+  Node(1).Cancel(2, now_);
+  Pump();
+  EXPECT_TRUE(IsDone(1, 2));
+  EXPECT_EQ(Contribution(3, 1), 1001);
+}
+
+TEST_F(LateInputsTest, OneThatStaysIncompleteIsGivenUpAtTheDeadline) {
+  Miss(1, 1000);
+  Miss(2, 1, kCount);
+  Node(1).SetDeadline(2, milliseconds(100), now_);
+  Pass(milliseconds(99));
+  EXPECT_FALSE(IsDone(1, 2));
+  Pass(milliseconds(1));
+  EXPECT_TRUE(IsDone(1, 2));
+  EXPECT_EQ(Contribution(3, 1), 1001);
+}
+
+TEST_F(LateInputsTest, ATimeLimitHoldsForOneThatComesAfterTheResult) {
+  GoAlone(1);
+  ASSERT_TRUE(Submit(1, 1, SumOf(kCount), kCount, milliseconds(100)).ok());
+  Pass(milliseconds(99));
+  EXPECT_FALSE(IsDone(1, 1));
+  Pass(milliseconds(1));
+  EXPECT_TRUE(IsDone(1, 1));
+}
+
+TEST_F(LateInputsTest, OneThatIsWholeWhenItIsCancelledIsKept) {
+  Miss(1, 1000, kCount);
+  Node(1).OnStaged(1, kCount * sizeof(float));
+  Node(1).Cancel(1, now_);
+  Pump();
+  EXPECT_TRUE(IsDone(1, 1));
+  EXPECT_EQ(Contribution(2, 1), 1001);
+}
+
+TEST_F(LateInputsTest, OneThatStaysIncompleteAbortsNoView) {
+  Miss(1, 1000, kCount);
+  for (Duration passed{}; passed < 3 * Watchdog::kPatience; passed += milliseconds(100)) Pass(milliseconds(100));
+  EXPECT_FALSE(Said(1, "operation_stuck"));
+  EXPECT_FALSE(IsDone(1, 1));
+  Node(1).OnStaged(1, kCount * sizeof(float));
+  Pump();
+  EXPECT_TRUE(IsDone(1, 1));
+  EXPECT_EQ(Contribution(2, 1), 1001);
 }
 
 TEST_F(LateInputsTest, ARefusedSubmissionLeavesWhatIsKept) {
