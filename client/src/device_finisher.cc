@@ -23,8 +23,7 @@ std::byte* OutputAt(const Operation& operation, const Part& part) {
 }
 
 Status InputFailed(const std::string& why) {
-  return Status(Code::kDeviceFailed, "the input could not be read from the device: " + why +
-                                         "; the operation was cancelled on all ranks, the session goes on");
+  return Status(Code::kDeviceFailed, "the input could not be read from the device: " + why);
 }
 
 // The others go on with a result that this rank lacks: only a newcomer takes their state.

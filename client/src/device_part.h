@@ -5,8 +5,9 @@
 //
 //   output:  kNone -> kCopying -> kOver
 //
-// If the copy of an input fails, the operation is cancelled on all ranks, and this one reports why. If the copy of a
-// result fails, which comes after commit, this rank is out of step with the others: its session ends.
+// If the copy of an input fails, the operation is cancelled on all ranks, and this one reports why: also where the
+// others went on without an input that was to be kept. If the copy of a result fails, which comes after commit, this
+// rank is out of step with the others: its session ends.
 //
 // Ownership: shared by the operation, its slot and its copies. Guarded by the session's mutex, but for what is set
 // before the submission.

@@ -18,6 +18,17 @@ std::vector<std::uint64_t> Those(const std::vector<std::uint64_t>& members, std:
   return out;
 }
 
+Status CancelledBy(const Status& input_error) {
+  return Status(input_error.code(),
+                input_error.text() + "; the operation was cancelled on all ranks, the session goes on");
+}
+
+Status LateInputLost(const Status& input_error) {
+  return Status(input_error.code(), input_error.text() +
+                                        "; the others went on without it, and it is not kept for the next operation: "
+                                        "join again and take the state from them");
+}
+
 }  // namespace
 
 void Operations::Adopt(const Lock& lock, Link* before) {
@@ -81,9 +92,10 @@ Result<OpResult> Operations::ReadOutcome(const Lock& lock, const Operation& oper
   const std::vector<std::uint64_t> members(slot.contributors,
                                            slot.contributors + std::min(outcome.world_size, abi::kWorldSizeMax));
   const bool is_newest = operation.link == memberships_.link(lock);
+  const Status input_error = operation.device ? operation.device->input_error : Status();
   if (outcome.code != Code::kOk) {
     if (is_newest && outcome.rank < members.size()) Learn(outcome, members);
-    if (operation.device && !operation.device->input_error.ok()) return operation.device->input_error;
+    if (!input_error.ok()) return CancelledBy(input_error);
     return Status(CheckedCode(outcome.code), TextOf(slot.text));
   }
   if (outcome.world_size > abi::kWorldSizeMax || outcome.rank >= outcome.world_size) {
@@ -96,13 +108,15 @@ Result<OpResult> Operations::ReadOutcome(const Lock& lock, const Operation& oper
     return Status(Code::kProtocol, "the daemon's result is larger than its output; install the same version of both");
   }
   if (is_newest) Learn(outcome, members);
+  const bool is_late = (outcome.absent >> outcome.rank & 1) != 0;
+  if (!input_error.ok() && is_late && abi::KeepsLate(spec)) return LateInputLost(input_error);
   const bool is_known = static_cast<std::uint8_t>(outcome.algorithm) < kAlgorithmCount;
   return OpResult{.epoch = outcome.epoch,
                   .rank = outcome.rank,
                   .world_size = outcome.world_size,
                   .contributors = Those(members, outcome.absent, false),
                   .absent = Those(members, outcome.absent, true),
-                  .is_late = (outcome.absent >> outcome.rank & 1) != 0,
+                  .is_late = is_late,
                   .behind = outcome.behind,
                   .weight = outcome.weight > 0 ? outcome.weight : outcome.world_size,
                   .wire_bytes = outcome.wire_bytes,

@@ -105,6 +105,27 @@ TEST_F(DeviceTest, InputThatDoesNotArriveCancelsItsOperation) {
   EXPECT_EQ(daemon_.Look().cancels.size(), 2u);
 }
 
+// Dropped anyway it needs no error. Kept, the trainer counts on it.
+TEST_F(DeviceTest, LateInputThatDoesNotArriveFailsOnlyAnOperationThatKeepsIt) {
+  daemon_.SetLate(true);
+  const Memory input(kLarge);
+  std::vector<float> output(kLarge / sizeof(float));
+  device().SetFaults({.fail_one_in = 1});
+  for (const Late late : {Late::kDropped, Late::kNext}) {
+    const OpOptions options{
+        .codec = Codec::kInt8, .quorum = Quorum::Ranks(1), .late = late, .error_feedback = "gradient"};
+    const auto result =
+        session_->AllReduce(input.data(), output.data(), output.size(), DType::kF32, ReduceOp::kSum, options);
+    if (late == Late::kDropped) {
+      ASSERT_TRUE(result.ok()) << result.status().text();
+      EXPECT_TRUE(result->is_late);
+    } else {
+      EXPECT_EQ(result.status().code(), Code::kDeviceFailed);
+      EXPECT_NE(result.status().text().find("it is not kept"), std::string::npos) << result.status().text();
+    }
+  }
+}
+
 TEST_F(DeviceTest, ResultThatDoesNotReachTheDeviceEndsThisRanksSession) {
   daemon_.SetHolds(true);
   const Memory memory(kLarge);

@@ -168,6 +168,10 @@ void FakeDaemon::SetWorld(std::uint64_t epoch, std::uint32_t rank, std::uint32_t
   });
 }
 
+void FakeDaemon::SetLate(bool late) {
+  Run([&] { is_late_ = late; });
+}
+
 void FakeDaemon::Loop() {
   while (!stopping_) {
     pollfd inputs[] = {{wake_, POLLIN, 0}, {connection_ < 0 ? listener_ : connection_, POLLIN, 0}};
@@ -229,7 +233,7 @@ void FakeDaemon::Handle(const std::byte* packet, int descriptor) {
       return HandleProgress(As<abi::Progress>(packet));
     case abi::PacketType::kCancel: {
       const std::uint32_t slot = As<abi::Cancel>(packet).slot;
-      if (open_.erase(slot) == 1) Finish(slot, Code::kCancelled, "cancelled by all ranks");
+      if (open_.erase(slot) == 1) Finish(slot, is_late_ ? Code::kOk : Code::kCancelled, "cancelled by all ranks");
       const std::lock_guard<std::mutex> lock(mutex_);
       seen_.cancels.push_back(slot);
       return;
@@ -360,6 +364,7 @@ void FakeDaemon::Finish(std::uint32_t slot, Code code, const std::string& text, 
   done.outcome.code = code;
   done.outcome.world_size = world_size_;
   done.outcome.rank = rank_;
+  done.outcome.absent = is_late_ ? std::uint64_t{1} << rank_ : 0;
   done.outcome.epoch = epoch_;
   done.outcome.wire_bytes = 5;
   done.outcome.retries = 1;

@@ -66,6 +66,9 @@ class FakeDaemon {
   // False if it did not happen within half a minute.
   bool WaitUntil(const std::function<bool(const Seen&)>& condition);
 
+  // Results come without this rank's inputs, even of an operation that is cancelled.
+  void SetLate(bool late);
+
   // Each is done when the call returns, but for operations whose input is not whole: they are completed once it is.
   void CompleteHeld();
   void FailHeld(Code code, const std::string& text);
@@ -122,6 +125,7 @@ class FakeDaemon {
   std::map<std::uint32_t, abi::Submit> open_;  // by slot
   std::set<std::uint32_t> released_;           // of their slots, those that are not held any more
   bool refuses_regions_ = false;
+  bool is_late_ = false;
   std::uint64_t instance_ = 1;
   std::uint64_t epoch_ = 1;
   std::uint32_t rank_ = 0;
