@@ -155,8 +155,9 @@ struct OpOptions {
   // (kRejoined).
   Quorum quorum = {};
   // kNext: an input of this rank that comes late is added to its next one with the same `error_feedback`, which it
-  // needs, once it is whole: Work::Cancel, or a deadline, gives up one that is not. What is not finite is not kept. For
-  // f32, f16 and bf16. Each rank chooses for itself.
+  // needs, once it is whole: Work::Cancel, or a deadline, gives up one that is not. What is not finite is not kept.
+  // Who loads a checkpoint joins again first, or takes another name: what was kept would be added to it. For f32, f16
+  // and bf16. Each rank chooses for itself.
   Late late = Late::kDropped;
   Milliseconds grace = Milliseconds(0);  // of the ranks' the longest counts; it needs a quorum
   // Weighs this rank's input in an average, 1e-15 to 1e15: the result is sum(weight * input) / sum(weight). All ranks

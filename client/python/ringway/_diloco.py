@@ -250,7 +250,12 @@ class DiLoCo:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Adopts another rank's state: parameters, too, become what is agreed."""
+        """Adopts another rank's state: parameters, too, become what is agreed.
+
+        What the daemon keeps for this rank (error_feedback, late="next") stays, and is added to the next outer steps: right
+        where the state is what the group has agreed on, wrong where it is an older one. To load a checkpoint, leave the
+        session, join again, and make another DiLoCo with the new one, which begins without.
+        """
         self._on_way.clear()
         self._is_behind = False
         self._steps = int(state["steps"])

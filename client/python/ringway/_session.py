@@ -46,7 +46,8 @@ over. The result's `absent` names whose inputs are not in; a late rank gets the 
     """Seconds to wait for more inputs than the quorum. The longest of the ranks' counts. Default 0."""
     late: str
     """An input that an operation with a quorum went on without is dropped, or (next) added to this rank's next one of the same \
-`error_feedback`, which it needs. Default dropped."""
+`error_feedback`, which it needs; what is not finite is not kept. Who loads a checkpoint joins again first, or takes \
+another name: what was kept would be added to it. Default dropped."""
     weight: float | None
     """Of this rank's input in an average: sum(weight * x) / sum(weight). On all ranks or on none. Default None: all the same."""
     priority: int
