@@ -25,6 +25,7 @@ STEADY = "{0}x%d" % MINUTES
 # By alert: which series differ, their values by the minute ({0}: as it is), and after how many minutes it has fired.
 BROKEN = {
     "RingwayNoMaster": [(r"ringway_master_connected\b", "0x90", 2)],
+    "RingwayNobodyLeads": [(r"ringway_leads\b", "0x90", 2)],
     "RingwayJournalNotWritten": [(r"ringway_journal_ok\b", "0x90", 2)],
     "RingwayRecoveryHangs": [(r"ringway_group_frozen\b", "1x90", 3)],
     "RingwayOperationsStopped": [(r"ringway_ops_open\b", "1x90", 21), (r"ringway_ops_done_total\b", STEADY, 21)],
