@@ -202,6 +202,7 @@ int Run(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // exceeding RLIMIT_FSIZE is a failed write, not death by signal
   std::signal(SIGPIPE, SIG_IGN);  // likewise a connection that the other end has closed
   asio::io_context io(1);
+  asio::signal_set signals(io, SIGTERM, SIGINT);
   Result<net::UniqueFd> listening = net::ListenTcp(address);
   if (!listening.ok()) shell::Die(kProgram, listening.status().text());
   const Result<net::SocketAddress> bound = net::LocalAddress(listening.value().get());
@@ -215,7 +216,6 @@ int Run(int argc, char** argv) {
   Server server(io, std::move(server_options));
   const Status started = server.Start(std::move(listening).value());
   if (!started.ok()) shell::Die(kProgram, started.text());
-  asio::signal_set signals(io, SIGTERM, SIGINT);
   LogStart(bound.value(), options);
   std::optional<shell::TlsKeeper> keeper;
   if (tls.security != nullptr) {
