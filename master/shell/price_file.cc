@@ -64,8 +64,11 @@ Result<std::shared_ptr<const PriceList>> ParsePrices(const std::string& text, co
   std::optional<std::string> currency;
   std::optional<double> rest;
   for (const shell::TomlValue& value : values.value()) {
-    if (const std::string why = WhyRefused(value); !why.empty())
-      return Status(Code::kInvalidArgument, what + ", line " + std::to_string(value.line) + ": " + why);
+    if (const std::string why = WhyRefused(value); !why.empty()) {
+      std::string where = what;
+      where.append(", line ").append(std::to_string(value.line)).append(": ").append(why);
+      return Status(Code::kInvalidArgument, std::move(where));
+    }
     if (value.table) continue;
     if (value.key == "currency") currency = std::get<std::string>(value.value);
     if (value.key == "rest") rest = PriceOf(value);

@@ -62,11 +62,11 @@ void Masters::Tick(std::uint32_t index, std::uint64_t life) {
   events_.After(kTick, [this, index, life] { Tick(index, life); });
   if (index == 0 && faults_ && Below(100) == 0) BeginFault();
   if (master.stopped) return;
-  master.election->Tick(events_.now());
+  master.election->Tick(ClockOf(master));
   Drain(index);
   if (!master.election->leads() || master.writes != 0 || Below(4) != 0) return;
   master.writes = Epoch::Of(master.term, ++master.counter).value;
-  master.election->Write({GroupAt(master.writes)}, events_.now());
+  master.election->Write({GroupAt(master.writes)}, ClockOf(master));
   Drain(index);
 }
 
@@ -76,7 +76,7 @@ void Masters::BeginFault() {
   Master& master = masters_[index];
   switch (Below(4)) {
     case 0:
-      Stop(index);
+      Stop(index, Below(2) == 0);
       return events_.After(time, [this, index] { Continue(index); });
     case 1:
       if (index == 0) return;  // it begins the faults
@@ -93,9 +93,16 @@ void Masters::BeginFault() {
   }
 }
 
+void Masters::Stop(std::uint32_t index, bool with_clock) {
+  Master& master = masters_[index];
+  if (std::exchange(master.stopped, true)) return;
+  if (with_clock) master.clock_stopped = events_.now();
+}
+
 void Masters::Continue(std::uint32_t index) {
   Master& master = masters_[index];
   if (!std::exchange(master.stopped, false)) return;
+  if (const auto since = std::exchange(master.clock_stopped, std::nullopt)) master.behind += events_.now() - *since;
   for (const kv::Reply& reply : std::exchange(master.waiting, {})) Hear(index, master.life, reply);
 }
 
@@ -129,7 +136,7 @@ void Masters::Hear(std::uint32_t index, std::uint64_t life, const kv::Reply& rep
   Master& master = masters_[index];
   if (master.election == nullptr || master.life != life) return;
   if (master.stopped) return master.waiting.push_back(reply);
-  master.election->OnReply(reply, events_.now());
+  master.election->OnReply(reply, ClockOf(master));
   Drain(index);
 }
 

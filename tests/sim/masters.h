@@ -36,8 +36,8 @@ class Masters {
   // No fault begins any more, and those that last end.
   void Heal();
   void Kill(std::uint32_t master) { masters_[master].election.reset(); }
-  // SIGSTOP: it hears nothing and does nothing until it continues.
-  void Stop(std::uint32_t master) { masters_[master].stopped = true; }
+  // It hears nothing and does nothing until it continues: by SIGSTOP or, paused as a virtual machine is, with its clock.
+  void Stop(std::uint32_t master, bool with_clock = false);
   void Continue(std::uint32_t master);
   // Requests wait meanwhile.
   void LoseStore(bool lost) { store_lost_ = lost; }
@@ -56,6 +56,8 @@ class Masters {
     std::unique_ptr<Election> election;  // null: dead
     std::uint64_t life = 0;
     bool stopped = false;
+    std::optional<TimePoint> clock_stopped = {};
+    Duration behind{};  // its clock is
     bool cut_off = false;
     std::vector<kv::Reply> waiting = {};  // replies while it is stopped
     std::uint32_t term = 0;
@@ -73,6 +75,7 @@ class Masters {
   void Take(std::uint32_t index, const Election::Written& written);
   void BeginFault();
   Duration Delay();
+  TimePoint ClockOf(const Master& master) const { return events_.now() - master.behind; }
   std::uint32_t last_term() const { return found_.empty() ? 0 : found_.rbegin()->first; }
   std::uint64_t Below(std::uint64_t limit) { return random_() % limit; }
   void Fail(const std::string& what) {
