@@ -202,7 +202,6 @@ int Run(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // exceeding RLIMIT_FSIZE is a failed write, not death by signal
   std::signal(SIGPIPE, SIG_IGN);  // likewise a connection that the other end has closed
   asio::io_context io(1);
-  asio::signal_set signals(io, SIGTERM, SIGINT);
   Result<net::UniqueFd> listening = net::ListenTcp(address);
   if (!listening.ok()) shell::Die(kProgram, listening.status().text());
   const Result<net::SocketAddress> bound = net::LocalAddress(listening.value().get());
@@ -212,6 +211,7 @@ int Run(int argc, char** argv) {
   server_options.security = tls.security;
   server_options.insecure = options.insecure;
   if (!bound.ok()) shell::Die(kProgram, bound.status().text());
+  asio::signal_set signals(io, SIGTERM, SIGINT);
   server_options.store = StoreOrExit(io, options, {.wanted_port = address.port(), .address = ToString(bound.value())});
   Server server(io, std::move(server_options));
   const Status started = server.Start(std::move(listening).value());

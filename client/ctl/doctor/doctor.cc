@@ -232,7 +232,7 @@ class Examination {
     auto chosen = std::find_if(asked.begin(), asked.end(), role_is("leader"));
     if (chosen == asked.end()) chosen = std::find_if(asked.begin(), asked.end(), role_is("standby"));
     if (chosen == asked.end()) chosen = asked.begin();
-    const std::string place = chosen->place;
+    std::string place = chosen->place;
     asked.erase(chosen);
     facts_.other_masters = std::move(asked);
     return place;
