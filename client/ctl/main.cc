@@ -204,7 +204,7 @@ Status RunLive(const Options& options) {
   const Result<StatusSource> source = SourceOf(options);
   if (!source.ok()) return source.status();
   if (options.is("top") && !options.top.group.empty()) {
-    if (const Status group = CheckGroup(source.value(), options.top.group); !group.ok()) return group;
+    if (Status group = CheckGroup(source.value(), options.top.group); !group.ok()) return group;
   }
   return options.is("top") ? RunTop(source.value(), options.top)
                            : RunEvents(source.value(), options.events, options.as_json);
