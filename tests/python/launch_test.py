@@ -106,7 +106,7 @@ class LocalTest(LaunchTest):
         with self.assertLogs("ringway.local", logging.ERROR) as logs, ringway.local(world=2) as cluster:
             os.kill(dict(children_of(os.getpid()))["ringway-master"], signal.SIGKILL)
             eventually(lambda: logs.output)
-        self.assertRegex(logs.output[0], r"ringway-master was ended by SIGKILL; its last lines:\n .* listening ")
+        self.assertRegex(logs.output[0], r"ringway-master was ended by SIGKILL; its last lines:\n(?s:.*) listening ")
         self.assertEqual(len(logs.output), 1)
         del cluster
 
