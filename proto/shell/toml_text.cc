@@ -114,7 +114,8 @@ Result<std::vector<TomlValue>> ReadToml(std::string text, const std::string& wha
         found.push_back(ValueOf(name, spelling.Read(std::string(inner.str())), value, spelling));
     }
   } catch (const toml::parse_error& error) {
-    return Refused(AtLine(what, error.source().begin.line) + spelling.Read(std::string(error.description())));
+    return Refused(AtLine(what, error.source().begin.line) +
+                   Printable(spelling.Read(std::string(error.description()))));
   } catch (const std::logic_error&) {
     return Refused(what + ": this is no TOML");
   }

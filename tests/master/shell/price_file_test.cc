@@ -43,6 +43,7 @@ TEST(PriceFileTest, WhatIsWrongIsNamedWithItsLine) {
            Wrong{"[a]\nb = -1\n", "line 4: the price b"},
            Wrong{"[a]\nb = \"1\"\n", "line 4: the price b"},
            Wrong{"[a]\nb = nan\n", "line 4: the price b"},
+           Wrong{"[a]\nb = n\n", "line 4: Error while parsing floating-point: expected 'nan', saw 'n?'"},
            Wrong{"[a]\nb = inf\n", "line 4: the price b"},
            Wrong{"[a]\nb = 1000001\n", "line 4: the price b"},
            Wrong{"[a]\nb = [1]\n", "line 4: the price b"},
