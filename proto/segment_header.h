@@ -32,6 +32,7 @@
 // the buffer is not carried: the grid (collective/grid.h) derives it from the position.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -81,6 +82,11 @@ struct Stamp {
   Epoch prepared;
   std::uint64_t acknowledged = 0;
 };
+
+// Returns the least of each: what both stand for.
+inline Stamp Min(const Stamp& a, const Stamp& b) {
+  return {std::min(a.prepared, b.prepared), std::min(a.acknowledged, b.acknowledged)};
+}
 
 struct SegmentHeader {
   SegmentKind kind = SegmentKind::kData;

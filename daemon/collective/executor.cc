@@ -15,10 +15,6 @@ namespace {
 
 std::uint32_t PositionKey(std::uint32_t step, std::uint32_t chunk) { return step << 16 | chunk; }
 
-Stamp Min(const Stamp& a, const Stamp& b) {
-  return {std::min(a.prepared, b.prepared), std::min(a.acknowledged, b.acknowledged)};
-}
-
 }  // namespace
 
 Executor::Executor(std::shared_ptr<const Schedule> schedule, const ExecutorOptions& options)

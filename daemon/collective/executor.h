@@ -210,8 +210,7 @@ class Executor {
       std::memcpy(to, bytes.data(), bytes.size());
     }
     StateOf(finished.chunk, finished.segment).final_hash = finished.hash;
-    stamp_ = {std::min(stamp_.prepared, finished.stamp.prepared),
-              std::min(stamp_.acknowledged, finished.stamp.acknowledged)};
+    stamp_ = Min(stamp_, finished.stamp);
     --open_segments_;
   }
 

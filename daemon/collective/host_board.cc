@@ -45,10 +45,7 @@ void HostRound::SumInputs(const Range& range, std::byte* to) const {
 
 Stamp HostRound::stamp() const {
   Stamp least = seats_.begin()->second.executor->stamp();
-  for (const auto& [rank, seat] : seats_) {
-    const Stamp own = seat.executor->stamp();
-    least = {std::min(least.prepared, own.prepared), std::min(least.acknowledged, own.acknowledged)};
-  }
+  for (const auto& [rank, seat] : seats_) least = Min(least, seat.executor->stamp());
   return least;
 }
 
