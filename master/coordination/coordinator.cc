@@ -57,6 +57,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options)
       next_peer_((options.term - 1) * kIdsPerTerm + 1) {}
 
 void Coordinator::Recover(const std::vector<record::Group>& groups, TimePoint now) {
+  now_ = std::max(now_, now);
   if (RINGWAY_MUTANT(kForgetJournal)) return;
   const TimePoint missed = now + kReturn;
   std::map<std::pair<std::uint64_t, std::string>, DaemonId> ids;  // by instance and name

@@ -369,7 +369,6 @@ void Server::OnLead(Tenure tenure) {
   leader_.clear();
   coordinator_.emplace(CoordinatorOptionsOf(options_, tenure.term));
   coordinator_->Recover(tenure.groups, Now());
-  coordinator_->Tick(Now());  // what is noted happens now
   coordinator_->Note({.kind = "master_started", .text = "term " + std::to_string(tenure.term)});
   Log(Level::kInfo, "leads", {{"term", tenure.term}, {"groups", tenure.groups.size()}});
 }
