@@ -28,7 +28,7 @@
 
 namespace ringway::internal {
 
-// Gives the state to one newcomer.
+// Sends the state to one newcomer.
 class Source {
  public:
   using Clock = std::chrono::steady_clock;
@@ -88,7 +88,7 @@ class Source {
   std::unique_ptr<std::thread> thread_;
 };
 
-// Gives it to all newcomers that ask for it. One whose source has failed is tried again, a few times; the newcomer does
+// Sends it to all newcomers that ask for it. One whose source has failed is tried again, a few times; the newcomer does
 // the same.
 class Sources {
  public:

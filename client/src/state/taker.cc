@@ -365,12 +365,12 @@ bool Taker::AwaitRound(std::unique_lock<std::mutex>* lock) {
   std::optional<Clock::time_point> idle_since;  // a fetcher waits for what others were asked for
   for (;;) {
     if (wanted_.empty() && asked_ == 0) return true;
+    const Clock::time_point now = Clock::now();
     const bool one_is_idle = wanted_.empty() && idle_ > 0 && !leaves_pieces_;
     if (!one_is_idle) idle_since.reset();
-    if (one_is_idle && !idle_since) idle_since = Clock::now();
-    if (idle_since && Clock::now() - *idle_since >= kStragglerPatience) leaves_pieces_ = true;
+    if (one_is_idle && !idle_since) idle_since = now;
+    if (idle_since && now - *idle_since >= kStragglerPatience) leaves_pieces_ = true;
     is_changing_ = fetchers_ == 0 && one_says_changing_;
-    const Clock::time_point now = Clock::now();
     is_late_ = now >= ends_at_;
     if (fetchers_ == 0 || is_late_ || now - moved_at_ > (has_begun_ ? kPatience : kFirstPatience)) return false;
     changed_.wait_for(*lock, kLook);
