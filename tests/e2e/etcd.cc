@@ -1,11 +1,10 @@
 #include "tests/e2e/etcd.h"
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <filesystem>
+
+#include "tests/e2e/closed_port.h"
 
 namespace ringway::e2e {
 namespace {
@@ -14,17 +13,7 @@ constexpr char kEtcd[] = "/usr/bin/etcd";
 constexpr char kEtcdCtl[] = "/usr/bin/etcdctl";
 
 // That nobody has now.
-std::uint16_t FreePort() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), length), 0);
-  EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length), 0);
-  ::close(fd);
-  return ntohs(address.sin_port);
-}
+std::uint16_t FreePort() { return ClosedPort().port(); }
 
 std::string Url(std::uint16_t port) { return "http://127.0.0.1:" + std::to_string(port); }
 std::string NameOf(std::size_t member) { return "e" + std::to_string(member); }

@@ -138,6 +138,15 @@ class DuoTest : public testing::Test {
     }
   }
 
+  // Work of both. Returns whether there was any.
+  bool WorkBoth() {
+    bool worked = false;
+    for (const std::size_t index : {0, 1}) {
+      for (; Node(index).HasWork(); worked = true) Node(index).Work();
+    }
+    return worked;
+  }
+
   struct Frame {
     LinkId lane;  // as its receiver names it
     SegmentHeader header;

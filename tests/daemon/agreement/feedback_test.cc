@@ -76,13 +76,8 @@ class FeedbackRun : public DuoTest {
 
   // Inputs are copied in slices.
   void Stage() {
-    for (bool again = true; std::exchange(again, false);) {
-      for (const std::size_t index : {0, 1}) {
-        while (Node(index).HasWork()) {
-          Node(index).Work();
-          again = true;
-        }
-      }
+    for (bool again = true; again;) {
+      again = WorkBoth();
       Drain();
     }
   }

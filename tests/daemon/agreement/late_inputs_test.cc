@@ -53,13 +53,8 @@ class LateInputsTest : public DuoTest {
   }
   void Pump() {
     Drain();
-    for (bool again = true; std::exchange(again, false);) {
-      for (const std::size_t index : {0, 1}) {
-        while (Node(index).HasWork()) {
-          Node(index).Work();
-          again = true;
-        }
-      }
+    for (bool again = true; again;) {
+      again = WorkBoth();
       Drain();
       (void)Run(0, nullptr);
     }

@@ -25,6 +25,14 @@ class FeedbackBuffersTest : public ::testing::Test {
     for (std::size_t i = 0; i < kCount; ++i) values[i] = static_cast<float>(i);
     std::memcpy(input_.data(), values.data(), kTensorBytes);
   }
+  // An operation of name 1 whose rounding took a quarter of element 5.
+  void CommitLoss() {
+    auto first = book_.Begin(1, kSum, BuffersOf(input_, output_, kTensorBytes), share_);
+    ASSERT_TRUE(first.ok());
+    while (first.value()->can_stage()) (void)first.value()->Stage(1000);
+    first.value()->loss()->floats()[5] = 0.25F;
+    book_.End(1, *first.value(), /*committed=*/true);
+  }
   std::vector<std::byte> input_ = std::vector<std::byte>(kTensorBytes);
   std::vector<std::byte> output_ = std::vector<std::byte>(kTensorBytes);
   std::shared_ptr<MemoryBudget> budget_ = std::make_shared<MemoryBudget>(8 * kTensorBytes);
@@ -33,12 +41,7 @@ class FeedbackBuffersTest : public ::testing::Test {
 };
 
 TEST_F(FeedbackBuffersTest, LossOfACommittedOperationIsAddedToTheNextInSlicesOfWholeElements) {
-  auto first = book_.Begin(1, kSum, BuffersOf(input_, output_, kTensorBytes), share_);
-  ASSERT_TRUE(first.ok());
-  while (first.value()->can_stage()) (void)first.value()->Stage(1000);
-  first.value()->loss()->floats()[5] = 0.25F;
-  book_.End(1, *first.value(), /*committed=*/true);
-  first = Status(Code::kInternal, "gone");
+  ASSERT_NO_FATAL_FAILURE(CommitLoss());
 
   const auto trainers = BuffersOf(input_, output_, kTensorBytes, std::uint64_t{0});
   auto second = book_.Begin(1, kSum, trainers, share_);
@@ -97,12 +100,7 @@ TEST_F(FeedbackBuffersTest, RestartedItStagesTheSameAgainAndOfAnotherTensorItKno
 }
 
 TEST_F(FeedbackBuffersTest, AnotherTensorThatThereIsNoRoomForLeavesTheResidualAsItWas) {
-  auto first = book_.Begin(1, kSum, BuffersOf(input_, output_, kTensorBytes), share_);
-  ASSERT_TRUE(first.ok());
-  while (first.value()->can_stage()) (void)first.value()->Stage(1000);
-  first.value()->loss()->floats()[5] = 0.25F;
-  book_.End(1, *first.value(), /*committed=*/true);
-  first = Status(Code::kInternal, "gone");
+  ASSERT_NO_FATAL_FAILURE(CommitLoss());
 
   Descriptor longer = kSum;
   longer.count = kCount + 40;  // three of these are more than four tensors

@@ -75,6 +75,15 @@ class ServerTest : public testing::Test {
     return out;
   }
 
+  std::optional<control::FromMaster> AskStatus() {
+    control::ToMaster status;
+    status.mutable_status();
+    std::string out;
+    AppendFrame(status, out);
+    Write(out);
+    return Receive();
+  }
+
   asio::io_context io_;
   std::unique_ptr<Server> server_;
   tcp::endpoint address_;

@@ -54,12 +54,7 @@ TEST_F(ServerTest, MasterThatStandsBySaysSoInItsStatus) {
   PlayedStore& played = *store;
   Start(std::chrono::seconds(30), 3000, std::move(store));
   played.sink().OnStandby("10.0.0.9:7400", Status::Ok());
-  std::string out;
-  control::ToMaster status;
-  status.mutable_status();
-  AppendFrame(status, out);
-  Write(out);
-  const auto reply = Receive();
+  const auto reply = AskStatus();
   ASSERT_TRUE(reply && reply->has_status());
   EXPECT_TRUE(reply->status().stands_by());
   EXPECT_EQ(reply->status().leader(), "10.0.0.9:7400");

@@ -33,14 +33,9 @@ TEST_F(ServerTest, HelloIsAnsweredAndStatusListsTheDaemon) {
   Start();
   std::string out;
   AppendFrame(HelloMessage(kProtocolVersionMax), out);
-  control::ToMaster status;
-  status.mutable_status();
   Write(out);
   EXPECT_TRUE(Receive()->has_hello_reply());
-  out.clear();
-  AppendFrame(status, out);
-  Write(out);
-  const auto reply = Receive();
+  const auto reply = AskStatus();
   ASSERT_TRUE(reply && reply->has_status());
   EXPECT_NE(reply->status().json().find("\"name\":\"d\""), std::string::npos) << reply->status().json();
 }
@@ -111,14 +106,7 @@ TEST_F(ServerTest, JournalThatIsDeletedUnderItIsInTheStatusUntilItIsBack) {
   ASSERT_TRUE(journal.ok()) << journal.status().text();
   Start(std::chrono::seconds(30), 3000, std::move(journal).value());
   const auto says = [&](const std::string& what) {
-    return RunUntil([&] {
-      std::string out;
-      control::ToMaster status;
-      status.mutable_status();
-      AppendFrame(status, out);
-      Write(out);
-      return Receive()->status().json().find(what) != std::string::npos;
-    });
+    return RunUntil([&] { return AskStatus()->status().json().find(what) != std::string::npos; });
   };
   EXPECT_TRUE(says("\"journal\":\"ok\""));
   std::filesystem::rename(path, path + ".away");
@@ -235,12 +223,7 @@ TEST_F(ServerTest, FrameCutIntoBytesIsReadWhole) {
 
 TEST_F(ServerTest, StatusClientThatStaysWithoutAskingIsClosed) {
   Start(std::chrono::milliseconds(20));
-  std::string out;
-  control::ToMaster status;
-  status.mutable_status();
-  AppendFrame(status, out);
-  Write(out);
-  const auto reply = Receive();
+  const auto reply = AskStatus();
   ASSERT_TRUE(reply && reply->has_status());
   EXPECT_FALSE(Receive());
   EXPECT_EQ(server_->connections(), 0u);

@@ -16,24 +16,26 @@
 namespace ringway::shell {
 namespace {
 
+// Returns where it is bound to: a port that was free.
+Endpoint BindToLoopback(int fd) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), length), 0);
+  EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  return {"127.0.0.1", ntohs(address.sin_port)};
+}
+
 // A socket that listens on loopback and accepts nothing.
 class QueryTest : public testing::Test {
  protected:
-  QueryTest() {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    EXPECT_EQ(::bind(listening_, reinterpret_cast<sockaddr*>(&address), length), 0);
-    EXPECT_EQ(::getsockname(listening_, reinterpret_cast<sockaddr*>(&address), &length), 0);
-    endpoint_ = {"127.0.0.1", ntohs(address.sin_port)};
-  }
   ~QueryTest() override { ::close(listening_); }
 
   Status Ask() const { return QueryMaster({{endpoint_}}, std::chrono::milliseconds(50)).status(); }
 
   const int listening_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  Endpoint endpoint_;
+  const Endpoint endpoint_ = BindToLoopback(listening_);
 };
 
 TEST_F(QueryTest, RefusedConnectionIsAMasterThatDoesNotRun) {
@@ -91,14 +93,7 @@ TEST_F(QueryTest, WhatClosesEveryConnectionIsNoMaster) {
 class PlayedMaster {
  public:
   explicit PlayedMaster(const control::FromMaster& reply) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    EXPECT_EQ(::bind(listening_, reinterpret_cast<sockaddr*>(&address), length), 0);
-    EXPECT_EQ(::getsockname(listening_, reinterpret_cast<sockaddr*>(&address), &length), 0);
     EXPECT_EQ(::listen(listening_, 8), 0);
-    endpoint_ = {"127.0.0.1", ntohs(address.sin_port)};
     std::string frame;
     AppendFrame(reply, frame);
     thread_ = std::thread([this, frame] {
@@ -124,7 +119,7 @@ class PlayedMaster {
 
  private:
   const int listening_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  Endpoint endpoint_;
+  const Endpoint endpoint_ = BindToLoopback(listening_);
   std::atomic<int> asked_ = 0;
   std::thread thread_;
 };
