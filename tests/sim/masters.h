@@ -36,7 +36,7 @@ class Masters {
   // No fault begins any more, and those that last end.
   void Heal();
   void Kill(std::uint32_t master) { masters_[master].election.reset(); }
-  // It hears and does nothing until it continues: by SIGSTOP or, paused as a virtual machine is, with its clock.
+  // It neither hears nor does anything until it continues: by SIGSTOP or, as a paused virtual machine, with its clock.
   void Stop(std::uint32_t master, bool with_clock = false);
   void Continue(std::uint32_t master);
   // Requests wait meanwhile.
