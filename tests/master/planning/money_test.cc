@@ -11,7 +11,6 @@
 #include "master/planning/ring_order.h"
 #include "master/planning/topology.h"
 #include "tests/master/planning/path_worlds.h"
-#include "tests/sanitized.h"
 
 namespace ringway {
 namespace {
@@ -64,7 +63,8 @@ TEST(Money, IsThatOfEachByteThatCrosses) {
 
 TEST(Money, DecidesWithinTheRatioAndNeverBeyond) {
   int saved = 0;
-  for (std::uint64_t seed = 1; seed <= TurnsOf(60); ++seed) {
+  // Worlds where it saves are few: all of them on every machine.
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     std::mt19937_64 random(seed);
     PathMatrix paths = RandomWorld(2 + seed % 7, seed);
     ForEachPath(paths.size(), [&](std::uint32_t from, std::uint32_t to) {
