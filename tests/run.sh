@@ -66,7 +66,7 @@ done
 NAMED=${#STAGES[@]} # who names stages has the time for them
 ((NAMED)) || STAGES=("${ALL_STAGES[@]}")
 
-JOBS=$(nproc)
+JOBS=$(($(nproc) + 1)) # tests at a time: those of whole clusters wait more than they compute
 # The stages compile the same sources in other directories: let ccache see that.
 export CCACHE_NOHASHDIR=1 CCACHE_BASEDIR=$ROOT
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1}
