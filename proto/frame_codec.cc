@@ -26,12 +26,6 @@ std::uint32_t CheckOf(std::uint32_t word) {
 
 }  // namespace
 
-std::optional<std::uint32_t> AgreeVersion(std::uint32_t other_min, std::uint32_t other_max) {
-  const std::uint32_t highest = std::min(other_max, kProtocolVersionMax);
-  if (highest < other_min || highest < kProtocolVersionMin) return std::nullopt;
-  return highest;
-}
-
 void AppendFrame(const google::protobuf::MessageLite& message, std::string& out) {
   const std::size_t length = message.ByteSizeLong();
   RINGWAY_CHECK(length <= kFrameBytesMax);
@@ -62,9 +56,7 @@ Status FrameReader::CheckHeader() const {
   const std::uint32_t length = word & kLengthMask;
   const std::uint32_t format = word >> 24;
   if (format == 0 && length <= kFrameBytesMax) {
-    return {Code::kVersionMismatch, "the other side speaks protocol version 1, this one " +
-                                        std::to_string(kProtocolVersionMin) + " to " +
-                                        std::to_string(kProtocolVersionMax) + ": install the same release on both"};
+    return {Code::kVersionMismatch, NoCommonVersion("this side", kProtocolVersions, "the other", {1, 1})};
   }
   if (format != kFrameFormat) return {Code::kProtocol, "this is no frame of a ringway peer"};
   if (length < kFrameChecksumBytes || length > kLengthMax) {

@@ -20,6 +20,7 @@
 #include <string>
 
 #include "proto/result.h"
+#include "proto/versions.h"
 
 namespace ringway {
 
@@ -29,9 +30,7 @@ inline constexpr std::size_t kFrameHeaderBytes = 8;
 inline constexpr std::size_t kFrameChecksumBytes = 8;
 inline constexpr std::uint32_t kProtocolVersionMin = 11;
 inline constexpr std::uint32_t kProtocolVersionMax = 11;
-
-// Returns the highest version that both ranges contain, or nothing.
-std::optional<std::uint32_t> AgreeVersion(std::uint32_t other_min, std::uint32_t other_max);
+inline constexpr Versions kProtocolVersions{kProtocolVersionMin, kProtocolVersionMax};
 
 // Appends one frame to `out`. REQUIRES: the message serializes to at most kFrameBytesMax.
 void AppendFrame(const google::protobuf::MessageLite& message, std::string& out);

@@ -45,11 +45,14 @@
 #include <string_view>
 
 #include "proto/encoding_code.h"
+#include "proto/versions.h"
 
 namespace ringway::abi {
 
 inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
 inline constexpr std::uint32_t kVersion = 16;
+inline constexpr std::uint32_t kVersionMin = 16;
+inline constexpr Versions kVersions{kVersionMin, kVersion};
 
 inline constexpr std::uint32_t kSlotCount = 256;        // operations in flight a session
 inline constexpr std::uint32_t kWorldSizeMax = 64;      // contributors a result can name

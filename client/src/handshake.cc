@@ -43,8 +43,8 @@ constexpr Milliseconds kHelloPatience = std::chrono::seconds(1);
 Result<std::uint64_t> SayHello(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options,
                                const Deadline& deadline) {
   auto hello = MakePacket<abi::Hello>(abi::PacketType::kHello);
-  hello.version_min = abi::kVersion;
-  hello.version_max = abi::kVersion;
+  hello.version_min = abi::kVersions.oldest;
+  hello.version_max = abi::kVersions.newest;
   hello.pid = static_cast<std::uint32_t>(getpid());
   // A daemon that refuses may close before it reads; its reply says more than the failed send.
   Status sent = socket->Send(hello, deadline, page.descriptor());
@@ -63,10 +63,9 @@ Result<std::uint64_t> SayHello(PacketSocket* socket, const SharedMemory& page, c
   abi::HelloReply reply;
   if (!packet.Read(abi::PacketType::kHelloReply, &reply)) return EndedError(packet);
   if (reply.code != Code::kOk) return Status(CheckedCode(reply.code), TextOf(reply.text));
-  if (reply.version != abi::kVersion) {
-    return Status(Code::kVersionMismatch, "the daemon chose version " + std::to_string(reply.version) +
-                                              " of the local protocol, this library speaks " +
-                                              std::to_string(abi::kVersion) + "; install the same version of both");
+  if (!abi::kVersions.Has(reply.version)) {
+    return Status(Code::kVersionMismatch, NoCommonVersion("this library", abi::kVersions, "the daemon",
+                                                          {reply.version, reply.version}));
   }
   return reply.daemon_instance;
 }

@@ -89,11 +89,12 @@ Status TrainerSession::OnHello(const ReceivedPacket& packet) {
   const auto hello = PacketAs<abi::Hello>(packet.bytes);
   if (!hello.ok()) return hello.status();
   auto reply = MakePacket<abi::HelloReply>(abi::PacketType::kHelloReply);
-  reply.version = abi::kVersion;
+  const Versions theirs{hello.value().version_min, hello.value().version_max};
+  const auto version = AgreeVersion(abi::kVersions, theirs);
+  reply.version = version.value_or(abi::kVersion);
   reply.daemon_instance = sink_->Instance();
-  if (hello.value().version_min > abi::kVersion || hello.value().version_max < abi::kVersion) {
-    const std::string text = "this daemon speaks local version " + std::to_string(abi::kVersion) +
-                             "; install the client library and the daemon of one release";
+  if (!version) {
+    const std::string text = NoCommonVersion("this daemon", abi::kVersions, "the client library", theirs);
     reply.code = Code::kVersionMismatch;
     SetText(reply.text, text);
     SendStruct(reply);

@@ -53,7 +53,7 @@ class DialAttempt : public FrameSink, public std::enable_shared_from_this<DialAt
                     address_ + " refuses the link: " + reply.text()));
       return Status::Ok();
     }
-    if (!AgreeVersion(reply.version(), reply.version()).has_value()) {
+    if (!kProtocolVersions.Has(reply.version())) {
       Finish(Failure("it chose a protocol version that was not offered"));
       return Status::Ok();
     }

@@ -13,11 +13,10 @@ namespace {
 constexpr std::size_t kReplyBytesMax = 64 * 1024;
 constexpr std::size_t kOfferBytesMax = 4096;  // it takes less than one KiB
 
-control::LinkReply VersionRefusal() {
+control::LinkReply VersionRefusal(Versions theirs) {
   control::LinkReply reply;
   reply.set_code(static_cast<std::uint32_t>(Code::kVersionMismatch));
-  reply.set_text("this daemon speaks protocol versions " + std::to_string(kProtocolVersionMin) + " to " +
-                 std::to_string(kProtocolVersionMax) + ": install the same release on both");
+  reply.set_text(NoCommonVersion("this daemon", kProtocolVersions, "the other", theirs));
   return reply;
 }
 
@@ -52,7 +51,7 @@ class Listener::HalfOpen : public FrameSink {
   std::size_t FrameBytesMax() const override { return kOfferBytesMax; }
   std::string AnswerToVersion1() override {
     std::string frame;
-    AppendVersion1Frame(VersionRefusal(), frame);
+    AppendVersion1Frame(VersionRefusal({1, 1}), frame);
     return frame;
   }
   FramedSocket& socket() { return *socket_; }
@@ -151,9 +150,10 @@ Status Listener::OnHello(std::uint64_t id, std::span<const std::byte> frame) {
   if (is_kept) offer.daemon = half_open.source();
   if (is_kept && !half_open.socket().IsProven()) return {Code::kProtocol, "the certificate of its other end has ended"};
   if (Status status = ParseFrame(frame, offer.hello); !status.ok()) return status;
-  const auto version = AgreeVersion(offer.hello.version_min(), offer.hello.version_max());
+  const Versions theirs{offer.hello.version_min(), offer.hello.version_max()};
+  const auto version = AgreeVersion(kProtocolVersions, theirs);
   if (!version.has_value()) {
-    half_open.socket().Queue(VersionRefusal());
+    half_open.socket().Queue(VersionRefusal(theirs));
     half_open.socket().Flush();
     return {Code::kVersionMismatch, "no common protocol version"};
   }

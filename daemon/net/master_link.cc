@@ -102,7 +102,7 @@ Status MasterLink::OnFirst(const control::FromMaster& message) {
   }
   if (!message.has_hello_reply()) return {Code::kProtocol, "the master's first message is no answer to the hello"};
   const control::HelloReply& reply = message.hello_reply();
-  if (!AgreeVersion(reply.version(), reply.version()).has_value()) {
+  if (!kProtocolVersions.Has(reply.version())) {
     return {Code::kVersionMismatch, "the master chose protocol version " + std::to_string(reply.version())};
   }
   if (Status status = CheckTerm(reply); !status.ok()) {

@@ -162,12 +162,11 @@ void Coordinator::OnMessage(Connection connection, const control::ToMaster& mess
 }
 
 void Coordinator::OnHello(Connection connection, const control::DaemonHello& hello, TimePoint now) {
-  const auto version = AgreeVersion(hello.version_min(), hello.version_max());
+  const Versions theirs{hello.version_min(), hello.version_max()};
+  const auto version = AgreeVersion(kProtocolVersions, theirs);
   if (!version) {
     return Refuse(connection, Code::kVersionMismatch,
-                  "this master speaks protocol versions " + std::to_string(kProtocolVersionMin) + " to " +
-                      std::to_string(kProtocolVersionMax) + ", the daemon " + std::to_string(hello.version_min()) +
-                      " to " + std::to_string(hello.version_max()) + ": install the same release on both");
+                  NoCommonVersion("this master", kProtocolVersions, "the daemon", theirs));
   }
   if (connections_.contains(connection)) return Refuse(connection, Code::kProtocol, "a second hello on one connection");
   if (const Status status = CheckHello(hello); !status.ok()) return Refuse(connection, status.code(), status.text());
@@ -195,6 +194,7 @@ void Coordinator::OnHello(Connection connection, const control::DaemonHello& hel
   daemon.site = hello.site();
   daemon.site_uplink = std::min(hello.site_uplink(), PathBook::kBytesPerSecondMax);
   daemon.address = hello.address();
+  daemon.release = hello.release();
   daemon.connection = connection;
   daemon.heard = now;
   connections_[connection] = id;

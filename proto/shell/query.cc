@@ -336,7 +336,8 @@ Result<std::string> AskDaemon(const std::string& socket_path, std::span<const st
   const std::string who = "daemon at " + socket_path;
   abi::Hello hello{};
   hello.header = {abi::kMagic, abi::PacketType::kHello};
-  hello.version_min = hello.version_max = abi::kVersion;
+  hello.version_min = abi::kVersions.oldest;
+  hello.version_max = abi::kVersions.newest;
   hello.pid = static_cast<std::uint32_t>(::getpid());
   if (::send(fd.get(), &hello, sizeof hello, MSG_NOSIGNAL) < 0 ||
       ::send(fd.get(), question.data(), question.size(), MSG_NOSIGNAL) < 0) {
