@@ -179,10 +179,10 @@ Result<std::string> Render(const std::string& json_text) {
            (Text(*daemon, "draining") == "true" ? "  an operator takes it out of service: no trainer may join\n" : "") +
            RenderSecurity(*daemon) + RenderUplink(*daemon) + RenderLimits(*daemon) + RenderAdvice(*daemon);
   }
-  std::vector<Row> rows = {{"daemon", "site", "address", "connected", "draining", "peers"}};
+  std::vector<Row> rows = {{"daemon", "site", "address", "version", "connected", "draining", "peers"}};
   for (const json& daemon : Objects(status, "daemons")) {
-    rows.push_back({Text(daemon, "name"), Text(daemon, "site"), Text(daemon, "address"), Text(daemon, "connected"),
-                    Text(daemon, "draining"), Text(daemon, "peers")});
+    rows.push_back({Text(daemon, "name"), Text(daemon, "site"), Text(daemon, "address"), Text(daemon, "version"),
+                    Text(daemon, "connected"), Text(daemon, "draining"), Text(daemon, "peers")});
   }
   if (rows.size() > 1) out += Table(rows);
   const std::string currency = Text(status.value("master", json::object()), "currency");

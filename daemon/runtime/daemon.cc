@@ -176,6 +176,7 @@ void Daemon::StartMasterLink() {
   options.hello.set_site_uplink(config_.site_mbit * 1'000'000 / 8);
   options.hello.set_address(address_);
   options.hello.set_instance(instance_);
+  options.hello.set_release(RINGWAY_VERSION);
   master_.emplace(control_context_, std::move(options), this);
   master_->Start();
   timer_.After(kStartLimit, [this] {

@@ -52,7 +52,7 @@ class Coordinator final : public GroupSink {
   };
   struct Daemon {
     std::uint64_t instance = 0;
-    std::string name, site, address;
+    std::string name, site, address, release;
     std::uint64_t site_uplink = 0;
     std::optional<Connection> connection;
     TimePoint heard{};

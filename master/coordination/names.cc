@@ -7,11 +7,12 @@ namespace ringway {
 
 Status CheckHello(const control::DaemonHello& hello) {
   if (hello.name().size() > kNameBytesMax || hello.site().size() > kNameBytesMax ||
-      hello.address().size() > kNameBytesMax) {
-    return {Code::kInvalidArgument, "name, site and address are 255 bytes at most"};
+      hello.address().size() > kNameBytesMax || hello.release().size() > kNameBytesMax) {
+    return {Code::kInvalidArgument, "name, site, address and release are 255 bytes at most"};
   }
-  if (!IsPrintable(hello.name()) || !IsPrintable(hello.site()) || !IsPrintable(hello.address())) {
-    return {Code::kInvalidArgument, "name, site or address has control characters: leave them out"};
+  if (!IsPrintable(hello.name()) || !IsPrintable(hello.site()) || !IsPrintable(hello.address()) ||
+      !IsPrintable(hello.release())) {
+    return {Code::kInvalidArgument, "name, site, address or release has control characters: leave them out"};
   }
   return Status::Ok();
 }

@@ -215,6 +215,7 @@ bool StatusReport::Step(const Coordinator& coordinator) {
     Add(daemons_, Dumped({{"name", daemon.name},
                           {"site", daemon.site},
                           {"address", daemon.address},
+                          {"version", daemon.release.empty() ? json() : json(daemon.release)},
                           {"connected", daemon.connection.has_value()},
                           {"draining", daemon.draining},
                           {"peers", daemon.peers.size()},
