@@ -15,7 +15,7 @@ usage() {
 Usage: tests/run.sh [--preset STAGE]... [--all] [--quick]
 Installs Debian packages where they are missing (as root), builds and tests Ringway. Works from any directory.
 
-Stages, all of them but the last without arguments:
+Stages, all of them but the last two without arguments:
   release   everything with the flags of a release, in build/test-release
   asan      tests with AddressSanitizer and UndefinedBehaviorSanitizer, in build/asan
   tsan      tests of what has threads with ThreadSanitizer, in build/tsan
@@ -24,6 +24,7 @@ Stages, all of them but the last without arguments:
   tidy      clang-format, clang-tidy and shellcheck, with build/tidy
 Only where it is named:
   aarch64   sums, codecs and an all-reduce of programs for aarch64, cross-compiled and under qemu-user, in build/aarch64
+  releases  the release before this one, built once in build/previous, beside this one: upgrades one process at a time, and chaos
 
 A test that fails is repeated twice, alone: if both pass it is a flake, and the run passes; a report of a sanitizer always fails the
 run. The closing table has each stage's time to build and to test, and names flakes, and skipped tests with their reasons.
@@ -40,11 +41,13 @@ TEXT
 }
 
 ALL_STAGES=(release python asan tsan tidy fuzz)
+NAMED_STAGES=(aarch64 releases) # only where they are named
 STAGES=()
 while (($#)); do
   case $1 in
     --preset)
-      [[ " ${ALL_STAGES[*]} aarch64 " == *" ${2:-} "* ]] || die "--preset takes one of: ${ALL_STAGES[*]} aarch64"
+      [[ " ${ALL_STAGES[*]} ${NAMED_STAGES[*]} " == *" ${2:-} "* ]] ||
+        die "--preset takes one of: ${ALL_STAGES[*]} ${NAMED_STAGES[*]}"
       STAGES+=("$2")
       shift 2
       ;;
@@ -141,6 +144,15 @@ stage_aarch64() {
   configure aarch64 build/aarch64 -DRINGWAY_TESTS=ON -DRINGWAY_STATIC=ON -DRINGWAY_CUDA=OFF &&
     timed_build build/aarch64 kernels_test executor_test proto_test "${PROGRAMS[@]}" || return 1
   DETAIL=$(tests/deploy/aarch64_test.sh build/aarch64 build/test-release)
+}
+
+stage_releases() {
+  local previous
+  previous=$(tests/releases/build.sh) || return 1
+  configure release build/test-release -DRINGWAY_TESTS=ON && timed_build build/test-release e2e_test chaos_run || return 1
+  RINGWAY_TEST_PREVIOUS=$previous build/test-release/bin/e2e_test --gtest_filter='RollingUpgrade.*:ReleasesTest.*' &&
+    RINGWAY_TEST_PREVIOUS=$previous build/test-release/bin/chaos_run --previous --seconds 60 --seed 3 &&
+    RINGWAY_TEST_PREVIOUS=$previous build/test-release/bin/chaos_run --previous --seconds 60 --seed 4 --tls --detect-ms 1000
 }
 
 # Our own files, tracked or new, that end in one of the suffixes.

@@ -23,6 +23,7 @@
 #include "tests/chaos/fleet.h"
 #include "tests/e2e/checks.h"
 #include "tests/e2e/cluster.h"
+#include "tests/e2e/release.h"
 #include "tests/sanitized.h"
 
 namespace ringway::chaos {
@@ -257,11 +258,17 @@ int main(int argc, char** argv) {
                "two of the trainers reduce memory of this host's GPU (without one: 77)");
   app.add_flag("--host-faults", the_options.fleet.host_faults,
                "also move clocks, fail names, fill the journal's disk (as root), flood sockets");
+  app.add_flag("--previous", the_options.fleet.previous,
+               "start each process from this release or from the one before (RINGWAY_TEST_PREVIOUS), by chance");
   app.add_flag("--keep", the_options.keep, "keep the logs, also of a good run");
   CLI11_PARSE(app, argc, argv);
   the_options.faults.seed = the_options.fleet.seed;
   the_options.seconds =
       std::max(std::min(the_options.seconds, ringway::chaos::kSecondsMin), ringway::AtEffort(the_options.seconds));
+  if (the_options.fleet.previous && !ringway::e2e::PreviousPrograms()) {
+    std::fprintf(stderr, "--previous: RINGWAY_TEST_PREVIOUS is not set: tests/releases/build.sh prints its value\n");
+    return 2;
+  }
   if (const std::string why = the_options.fleet.gpu ? ringway::e2e::WhyNoGpu() : ""; !why.empty()) {
     std::printf("skipped: %s\n", why.c_str());
     return 77;

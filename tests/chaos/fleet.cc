@@ -9,6 +9,7 @@
 
 #include "proto/tls/authority.h"
 #include "tests/chaos/checker.h"
+#include "tests/e2e/release.h"
 
 namespace ringway::chaos {
 
@@ -57,9 +58,14 @@ std::vector<std::string> Fleet::TlsOptionsOf(const std::string& name, const std:
   return {"--tls-ca", base + "ca.pem", "--tls-cert", base + name + ".pem", "--tls-key", base + name + ".key"};
 }
 
+std::string Fleet::ProgramOf(const std::string& here) {
+  if (!options_.previous || dice_() % 2 == 0) return here;
+  return *e2e::PreviousPrograms() + here.substr(here.rfind('/'));
+}
+
 void Fleet::StartMaster() {
   master_.reset();
-  std::vector<std::string> argv = {RINGWAY_MASTER,
+  std::vector<std::string> argv = {ProgramOf(RINGWAY_MASTER),
                                    "--listen",
                                    master_address_,
                                    "--journal",
@@ -86,7 +92,7 @@ void Fleet::StartDaemon(std::size_t index) {
   seat.daemon.reset();
   seat.aimed = false;
   const std::string name = "d" + std::to_string(index);
-  std::vector<std::string> argv = {RINGWAY_DAEMON,
+  std::vector<std::string> argv = {ProgramOf(RINGWAY_DAEMON),
                                    "--master",
                                    MasterAddressOf(index),
                                    "--listen",
@@ -123,7 +129,7 @@ void Fleet::StartTrainer(std::size_t index) {
             "seed=" +
                 std::to_string(options_.seed + seat.trainers)};
   }
-  argv.insert(argv.end(), {RINGWAY_CHAOS_TRAINER, "--socket", Socket(index), "--group", "chaos", "--records",
+  argv.insert(argv.end(), {ProgramOf(RINGWAY_CHAOS_TRAINER), "--socket", Socket(index), "--group", "chaos", "--records",
                            RecordsOf(index), "--history", HistoryOf(index), "--seed", seed, "--deadline-ms",
                            std::to_string(options_.op_deadline_ms)});
   if (has_device && options_.gpu) argv.emplace_back("--gpu");

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct FleetOptions {
   bool tls = false;  // mutual TLS: then relays do not see whose a connection is, and do to each what a pair was to meet
   bool host_faults = false;  // wall clocks, names, a disk and a local user are among the faults
   bool gpu = false;          // device memory is of this host's GPU, not of the tests' device
+  bool previous = false;     // each process that is started is of this release or of the one before, by chance
 };
 
 // Resources of a process, for comparison with its own or a similar one's at another idle moment.
@@ -142,7 +144,11 @@ class Fleet {
   std::vector<std::string> TlsOptionsOf(const std::string& name, const std::string& role) const;
   static void Apply(const PathFault& fault, e2e::Relay& relay);
 
+  // The program of this name, `here` or in the directory of the release before.
+  std::string ProgramOf(const std::string& here);
+
   const FleetOptions options_;
+  std::mt19937_64 dice_{~options_.seed};
   e2e::TemporaryDirectory directory_;
   SmallDisk disk_{directory_ / "disk", options_.host_faults};
   NameServer names_{directory_, disk_.can_be_filled()};

@@ -61,7 +61,7 @@ std::vector<std::string> Cluster::Secured(const std::string& name) const {
 
 void Cluster::StartMaster(std::size_t index, const std::string& listen) {
   const bool is_shared = !options_.store.empty();
-  std::vector<std::string> argv = {RINGWAY_MASTER,
+  std::vector<std::string> argv = {options_.release.master,
                                    "--listen",
                                    listen,
                                    is_shared ? "--store" : "--journal",
@@ -123,7 +123,7 @@ std::unique_ptr<Process> Cluster::StartDaemon(std::size_t index, const std::stri
                                               const std::vector<std::string>& more) const {
   const std::string label = "d" + std::to_string(index);
   std::vector<std::string> argv = place.wrapper;
-  const std::vector<std::string> usual = {RINGWAY_DAEMON,
+  const std::vector<std::string> usual = {options_.release.daemon,
                                           "--master",
                                           master_address_,
                                           "--listen",

@@ -13,6 +13,7 @@
 #include "client/bench/check_values.h"
 #include "client/bench/memory.h"
 #include "tests/e2e/processes.h"
+#include "tests/e2e/release.h"
 #include "tests/sanitized.h"
 
 namespace ringway::e2e {
@@ -37,6 +38,7 @@ struct ClusterOptions {
   std::string store = {};  // etcd://..., of all masters; empty: a file
   int masters = 1;
   bool tls = Tls();  // certificates for all: the master m, daemons by their labels, the operator op
+  Release release = {};
 };
 
 // The place where a daemon runs. `wrapper` is a command that runs the command after it.
@@ -57,6 +59,8 @@ class Cluster {
   std::size_t master_count() const { return masters_.size(); }
   // The master that leads, as the masters say; nothing if none does.
   std::optional<std::size_t> Leader() const;
+  // What is started from now on is of this release.
+  void Use(const Release& release) { options_.release = release; }
   // A new one on the address and journal of the old, which must have ended. Waits until it listens.
   void RestartMaster(std::size_t index = 0);
   Process& daemon(std::size_t index) { return *daemons_[index]; }
