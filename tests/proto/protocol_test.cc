@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "proto/collective/grid.h"
 #include "proto/control.pb.h"
@@ -49,6 +50,7 @@ TEST(ProtocolTest, ConstantsAreThoseOfTheCode) {
       {"kLanesRemote", kLanesRemote},
       {"kLanesMax", kLanesMax},
       {"kSmallLanePayloadBytes", kSmallLanePayloadBytes},
+      {"abi::kVersionMin", abi::kVersionMin},
       {"abi::kVersion", abi::kVersion},
       {"abi::kMagic", abi::kMagic},
       {"abi::kPacketBytesMax", abi::kPacketBytesMax},
@@ -66,6 +68,27 @@ TEST(ProtocolTest, ConstantsAreThoseOfTheCode) {
     said[(*it)[1]] = std::stoull((*it)[2]);
   }
   EXPECT_EQ(said, constants);
+}
+
+// Two releases side by side: the newest versions of the row before the last are spoken, too.
+TEST(ProtocolTest, TheReleaseBeforeIsUnderstood) {
+  const std::regex row(R"(\n\| ([\w. ]+) \| (\d+) \| (\d+) \| (\d+) \|(?=\n))");
+  std::vector<std::vector<std::string>> rows;
+  for (auto it = std::sregex_iterator(Page().begin(), Page().end(), row); it != std::sregex_iterator(); ++it) {
+    rows.emplace_back(it->begin(), it->end());
+  }
+  ASSERT_GE(rows.size(), 2U);
+  const std::vector<std::string>& now = rows.back();
+  EXPECT_EQ(now[1], "this one");
+  EXPECT_EQ(now[2], std::to_string(kProtocolVersionMax));
+  EXPECT_EQ(now[3], std::to_string(abi::kVersion));
+  const std::vector<std::string>& before = rows[rows.size() - 2];
+  EXPECT_TRUE(kProtocolVersions.Has(static_cast<std::uint32_t>(std::stoul(before[2]))));
+  EXPECT_TRUE(abi::kVersions.Has(static_cast<std::uint32_t>(std::stoul(before[3]))));
+  std::ifstream file(RINGWAY_SOURCE_DIR "/tests/releases/previous");
+  std::string release;
+  file >> release;
+  EXPECT_EQ(release, before[1]) << "tests/releases/previous names another release";
 }
 
 TEST(ProtocolTest, EveryMessageIsExplained) {
