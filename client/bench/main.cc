@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "client/bench/groups.h"
 #include "client/bench/options.h"
 #include "client/bench/process_usage.h"
 #include "client/bench/report.h"
@@ -96,5 +97,6 @@ int main(int argc, char** argv) {
     std::fputs(parsed.message.c_str(), *parsed.exit_status == 0 ? stdout : stderr);
     return *parsed.exit_status;
   }
+  if (parsed.options.groups > 1) return RunGroups(parsed.options, ringway::bench::Run);
   return ringway::bench::Run(parsed.options);
 }

@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::uint32_t kWorldMax = 64;
 constexpr std::uint32_t kInFlightMax = 256;
+constexpr std::uint32_t kGroupsMax = 64;
 constexpr std::uint32_t kTensorsMax = 100'000;
 
 template <typename Enum>
@@ -62,6 +63,9 @@ void AddWorldOptions(CLI::App* app, Options* options, Raw* raw) {
   app->add_option("--socket", options->socket_path, "Socket of the daemon on this host")->capture_default_str();
   app->add_option("--group", options->group, "Name of the group to join")->required();
   app->add_option("--world", options->world, "Peers to wait for")->required()->check(CLI::Range(1U, kWorldMax));
+  app->add_option("--groups", options->groups,
+                  "Groups NAME.0, NAME.1 .. that are measured at once, a process for each (default: NAME alone)")
+      ->check(CLI::Range(1U, kGroupsMax));
   app->add_option("--timeout", raw->timeout_s,
                   "Seconds that joining, each operation, and each run of another system may take")
       ->capture_default_str()

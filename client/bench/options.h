@@ -19,6 +19,7 @@ struct Options {
   std::string socket_path = "/run/ringway/ringwayd.sock";
   std::string group;
   std::uint32_t world = 0;
+  std::uint32_t groups = 1;          // at once, a process each
   std::vector<std::uint64_t> sizes;  // empty: from min_bytes to max_bytes
   std::uint64_t min_bytes = 4096;
   std::uint64_t max_bytes = std::uint64_t{256} << 20;
