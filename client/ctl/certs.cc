@@ -26,6 +26,13 @@ Result<std::string> IssueOne(const CertsOrder& order) {
          ": copy them and ca.pem to its host\n";
 }
 
+Result<std::string> Revoke(const CertsOrder& order) {
+  const Result<std::string> revoked = tls::Revoke(order.dir, order.name);
+  if (!revoked.ok()) return revoked.status();
+  return revoked.value() + "is revoked by " + order.dir +
+         "/crl.pem: copy that beside ca.pem on every host, and send SIGHUP to ringwayd and ringway-master there\n";
+}
+
 Result<std::string> Show(const CertsOrder& order) {
   std::string out;
   for (const std::string& file : order.files) {
@@ -60,6 +67,12 @@ const CLI::App* AddCerts(CLI::App& app, CertsOrder* order) {
                     "directory to write to, with a copy of ca.pem (default: that of the authority)");
   add_days(issue, tls::kCertificateDays);
   issue->callback([order] { order->what = CertsOrder::What::kIssue; });
+  CLI::App* revoke = certs->add_subcommand(
+      "revoke", "no longer accepts certificates: DIR/crl.pem, which belongs beside ca.pem on every host");
+  revoke->add_option("WHO", order->name, "the file of a certificate, or the name of all that were issued to it")
+      ->required();
+  revoke->add_option("--dir", order->dir, "directory of the authority")->required();
+  revoke->callback([order] { order->what = CertsOrder::What::kRevoke; });
   CLI::App* show = certs->add_subcommand("show", "who certificates are of, and from when to when");
   show->add_option("FILE", order->files, "certificates in PEM")->required();
   certs->require_subcommand(1);
@@ -72,6 +85,8 @@ Result<std::string> Carry(const CertsOrder& order) {
       return Init(order);
     case CertsOrder::What::kIssue:
       return IssueOne(order);
+    case CertsOrder::What::kRevoke:
+      return Revoke(order);
     case CertsOrder::What::kShow:
       break;
   }

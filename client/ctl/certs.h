@@ -2,6 +2,7 @@
 //
 //   certs init DIR                                        DIR/ca.pem, DIR/ca.key
 //   certs issue NAME --role ROLE --dir DIR [--out OUT]    OUT/NAME.pem, OUT/NAME.key; OUT/ca.pem where there is none
+//   certs revoke WHO --dir DIR                            DIR/crl.pem
 //   certs show FILE...                                    what they say
 #pragma once
 
@@ -15,7 +16,7 @@
 namespace ringway::ctl {
 
 struct CertsOrder {
-  enum class What : std::uint8_t { kInit, kIssue, kShow };
+  enum class What : std::uint8_t { kInit, kIssue, kRevoke, kShow };
   What what = What::kShow;
   std::string dir;
   std::string out;  // "": dir

@@ -12,13 +12,16 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <initializer_list>
 #include <memory>
 #include <span>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "proto/stream/unique_fd.h"
+#include "proto/tls/revocations.h"
 
 namespace ringway::tls {
 namespace {
@@ -31,6 +34,8 @@ using Extension = std::pair<int, std::string>;  // NID, value in OpenSSL's notat
 constexpr int kSerialBits = 159;
 constexpr mode_t kKeyMode = 0600;
 constexpr mode_t kCertificateMode = 0644;
+
+void FreeText(char* text) { OPENSSL_free(text); }
 
 std::string AuthorityPath(const std::string& dir) { return dir + "/ca.pem"; }
 std::string AuthorityKeyPath(const std::string& dir) { return dir + "/ca.key"; }
@@ -193,6 +198,114 @@ std::string Fingerprint(const X509* certificate) {
   return Hex(std::span(digest).first(bytes));
 }
 
+// ---- what was issued, and what is revoked
+
+std::string IssuedPath(const std::string& dir) { return dir + "/issued"; }
+
+// Takes the place of what is there, if anything, in one step.
+Status Replace(const std::string& path, const std::string& text) {
+  const std::string draft = path + ".new" + std::to_string(::getpid());
+  ::unlink(draft.c_str());
+  if (Status status = WriteNew(draft, text, kCertificateMode); !status.ok()) return status;
+  if (::rename(draft.c_str(), path.c_str()) == 0) return Status::Ok();
+  Status failure = SystemFailure("cannot write " + path);
+  ::unlink(draft.c_str());
+  return failure;
+}
+
+std::string SerialOf(const ASN1_INTEGER* serial) {
+  const std::unique_ptr<BIGNUM, Freer<BN_free>> number(ASN1_INTEGER_to_BN(serial, nullptr));
+  const std::unique_ptr<char, Freer<FreeText>> text(number == nullptr ? nullptr : BN_bn2hex(number.get()));
+  return text == nullptr ? "" : text.get();
+}
+
+struct Issued {
+  std::string serial;  // in hexadecimal
+  std::string who;
+};
+
+Status NoteIssued(const std::string& dir, const Issued& one) {
+  const std::string path = IssuedPath(dir);
+  const net::UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kCertificateMode));
+  const std::string line = one.serial + " " + one.who + "\n";
+  errno = ENOSPC;  // of a write that is cut short
+  if (fd.valid() && ::write(fd.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size()))
+    return Status::Ok();
+  return SystemFailure("cannot write " + path);
+}
+
+// Returns the certificate in the file `who`, or those issued to that name.
+Result<std::vector<Issued>> FindIssued(const std::string& dir, X509* ca, const std::string& who) {
+  const Bio file(BIO_new_file(who.c_str(), "r"));
+  const Certificate one(file == nullptr ? nullptr : PEM_read_bio_X509(file.get(), nullptr, nullptr, nullptr));
+  ERR_clear_error();
+  if (one != nullptr) {
+    if (X509_verify(one.get(), X509_get0_pubkey(ca)) != 1 || X509_check_ca(one.get()) > 0) {
+      ERR_clear_error();
+      return Status(Code::kInvalidArgument, who + " is no certificate that " + AuthorityPath(dir) + " has issued");
+    }
+    const std::optional<Identity> identity = IdentityOf(one.get());
+    return std::vector<Issued>{{SerialOf(X509_get0_serialNumber(one.get())), identity ? ToString(*identity) : who}};
+  }
+  std::vector<Issued> found;
+  std::ifstream lines(IssuedPath(dir));
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t name = line.rfind(' ');
+    const std::size_t serial = line.find(' ');
+    if (serial < name && line.substr(name + 1) == who)
+      found.push_back({line.substr(0, serial), line.substr(serial + 1)});
+  }
+  if (!found.empty()) return found;
+  return Status(Code::kInvalidArgument,
+                IssuedPath(dir) + " has no certificate of " + who + ": give the file of the certificate, as NAME.pem");
+}
+
+Status AddRevoked(X509_CRL* list, const std::string& serial) {
+  BIGNUM* parsed = nullptr;
+  const bool is_number = BN_hex2bn(&parsed, serial.c_str()) == static_cast<int>(serial.size()) && parsed != nullptr;
+  const std::unique_ptr<BIGNUM, Freer<BN_free>> number(parsed);
+  if (!is_number) return {Code::kInvalidArgument, "'" + serial + "' is no serial number"};
+  const std::unique_ptr<ASN1_INTEGER, Freer<ASN1_INTEGER_free>> integer(BN_to_ASN1_INTEGER(number.get(), nullptr));
+  X509_REVOKED* there = nullptr;
+  if (integer != nullptr && X509_CRL_get0_by_serial(list, &there, integer.get()) == 1) return Status::Ok();
+  const std::unique_ptr<ASN1_TIME, Freer<ASN1_TIME_free>> now(X509_gmtime_adj(nullptr, 0));
+  std::unique_ptr<X509_REVOKED, Freer<X509_REVOKED_free>> entry(X509_REVOKED_new());
+  if (integer == nullptr || now == nullptr || entry == nullptr ||
+      X509_REVOKED_set_serialNumber(entry.get(), integer.get()) != 1 ||
+      X509_REVOKED_set_revocationDate(entry.get(), now.get()) != 1 || X509_CRL_add0_revoked(list, entry.get()) != 1) {
+    return OpensslFailure();
+  }
+  (void)entry.release();  // the list's
+  return Status::Ok();
+}
+
+// The list in `dir`, with nothing on it where there is none.
+Result<RevocationList> ReadList(const std::string& path, X509* ca) {
+  const Bio file(BIO_new_file(path.c_str(), "r"));
+  RevocationList list(file == nullptr ? X509_CRL_new() : PEM_read_bio_X509_CRL(file.get(), nullptr, nullptr, nullptr));
+  ERR_clear_error();
+  if (list == nullptr || (file != nullptr && X509_CRL_verify(list.get(), X509_get0_pubkey(ca)) != 1)) {
+    ERR_clear_error();
+    return Status(Code::kInvalidArgument, path +
+                                              " is no revocation list of this authority: restore it, for what was "
+                                              "revoked before must stay so");
+  }
+  return list;
+}
+
+// Sets all but the entries anew, and signs.
+Status Sign(X509_CRL* list, const Pair& authority) {
+  X509* ca = authority.certificate.get();
+  const std::unique_ptr<ASN1_TIME, Freer<ASN1_TIME_free>> from(
+      X509_gmtime_adj(nullptr, -std::chrono::seconds(kClocksDiffer).count()));
+  const bool is_set = from != nullptr && X509_CRL_set_version(list, X509_CRL_VERSION_2) == 1 &&
+                      X509_CRL_set_issuer_name(list, X509_get_subject_name(ca)) == 1 &&
+                      X509_CRL_set1_lastUpdate(list, from.get()) == 1 &&
+                      X509_CRL_set1_nextUpdate(list, X509_get0_notAfter(ca)) == 1 && X509_CRL_sort(list) == 1 &&
+                      X509_CRL_sign(list, authority.key.get(), EVP_sha256()) > 0;
+  return is_set ? Status::Ok() : OpensslFailure();
+}
+
 }  // namespace
 
 Validity ValidFor(std::chrono::days days) { return {.begins = -kClocksDiffer, .ends = days}; }
@@ -254,12 +367,35 @@ Status Issue(const IssueDirectories& where, const Identity& identity, const Vali
   if (X509_sign(certificate, authority.value().key.get(), EVP_sha256()) == 0) return OpensslFailure();
   if (Status status = MakeDirectory(where.out); !status.ok()) return status;
   if (Status status = CheckAuthorityIn(where.out, ca); !status.ok()) return status;
+  const Issued one{SerialOf(X509_get0_serialNumber(certificate)), ToString(identity)};
+  if (Status status = NoteIssued(dir, one); !status.ok()) return status;
   const CredentialFiles files = FilesOf(where.out, identity.name);
   if (Status status = Write(pair.value(), files.cert, files.key); !status.ok()) return status;
   if (::access(files.ca.c_str(), F_OK) == 0) return Status::Ok();
   const Bio text(BIO_new(BIO_s_mem()));
   if (PEM_write_bio_X509(text.get(), ca) != 1) return OpensslFailure();
   return WriteNew(files.ca, TextOf(text.get()), kCertificateMode);
+}
+
+Result<std::string> Revoke(const std::string& dir, const std::string& who) {
+  const Result<Pair> authority = ReadAuthority(dir);
+  if (!authority.ok()) return authority.status();
+  X509* ca = authority.value().certificate.get();
+  const Result<std::vector<Issued>> revoked = FindIssued(dir, ca, who);
+  if (!revoked.ok()) return revoked.status();
+  const std::string path = RevocationsBeside(AuthorityPath(dir));
+  const Result<RevocationList> list = ReadList(path, ca);
+  if (!list.ok()) return list.status();
+  std::string text;
+  for (const Issued& one : revoked.value()) {
+    if (Status status = AddRevoked(list.value().get(), one.serial); !status.ok()) return status;
+    text += one.who + ", serial number " + one.serial + "\n";
+  }
+  if (Status status = Sign(list.value().get(), authority.value()); !status.ok()) return status;
+  const Bio out(BIO_new(BIO_s_mem()));
+  if (PEM_write_bio_X509_CRL(out.get(), list.value().get()) != 1) return OpensslFailure();
+  if (Status status = Replace(path, TextOf(out.get())); !status.ok()) return status;
+  return text;
 }
 
 Result<std::string> Describe(const std::string& file) {

@@ -2,8 +2,10 @@
 //
 //   DIR/ca.pem  DIR/ca.key      the authority; ca.key signs and stays where certificates are made
 //   DIR/NAME.pem  DIR/NAME.key  of one process, for its host
+//   DIR/issued                  a line for each certificate: its serial number and its identity
+//   DIR/crl.pem                 what is revoked, for all hosts, beside ca.pem
 //
-// ECDSA on P-256. Keys are readable by their owner only (0600). Nothing is ever overwritten.
+// ECDSA on P-256. Keys are readable by their owner only (0600). Nothing but crl.pem is ever overwritten.
 //
 // Errors: kInvalidArgument names the file or value and what to do; kIo what the system refused.
 #pragma once
@@ -45,6 +47,10 @@ struct IssueDirectories {
 // Ends no later than the authority.
 Status Issue(const IssueDirectories& where, const Identity& identity,
              const Validity& validity = ValidFor(kCertificateDays));
+
+// Revokes a certificate of the authority in `dir`: that in the file `who`, or all that were issued to the name `who`.
+// Returns what they are, a line each. Those that were revoked before stay so.
+Result<std::string> Revoke(const std::string& dir, const std::string& who);
 
 // Returns a certificate as text, one line each: identity, validity, issuer, fingerprint.
 Result<std::string> Describe(const std::string& file);

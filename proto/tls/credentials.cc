@@ -29,6 +29,7 @@ constexpr long kChainBytesMax = 16 * 1024;
 constexpr long kSessionSeconds = 3600;
 constexpr int kChainDepthMax = 2;
 constexpr std::size_t kFileBytesMax = 64 * 1024;
+constexpr std::size_t kRevocationBytesMax = std::size_t{4} << 20;  // 50 bytes a certificate
 // Where the processor has AES, the first is the fastest.
 constexpr char kCiphers[] = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 constexpr char kSessionContext[] = "ringway";
@@ -40,7 +41,7 @@ constexpr int kLinksMax = 40;
 
 Status Refuse(const std::string& file, const std::string& what) { return {Code::kInvalidArgument, file + " " + what}; }
 
-Result<std::string> ReadFile(const std::string& path) {
+Result<std::string> ReadFile(const std::string& path, std::size_t bytes_max = kFileBytesMax) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     const std::string remedy = errno == EACCES ? "run as a user who may read it: root, or one of the group ringway"
@@ -49,10 +50,10 @@ Result<std::string> ReadFile(const std::string& path) {
         Code::kInvalidArgument,
         "cannot read " + path + ": " + std::error_code(errno, std::generic_category()).message() + "; " + remedy);
   }
-  std::string text(kFileBytesMax + 1, '\0');
+  std::string text(bytes_max + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kFileBytesMax) return Refuse(path, "is too large for PEM of a few certificates");
+  if (text.size() > bytes_max) return Refuse(path, "is too large for what it is");
   return text;
 }
 
@@ -69,6 +70,19 @@ Result<std::vector<Certificate>> ReadCertificates(const std::string& path) {
   const std::string why = TakeOpensslError();
   if (certificates.empty() || !at_end) return Refuse(path, "holds no certificate in PEM, or a torn one: " + why);
   return certificates;
+}
+
+// Returns whether one of the authorities has signed the list.
+bool IsSigned(X509_CRL* list, const std::vector<Certificate>& authorities) {
+  for (const Certificate& authority : authorities) {
+    EVP_PKEY* const key = X509_get0_pubkey(authority.get());
+    if (X509_NAME_cmp(X509_CRL_get_issuer(list), X509_get_subject_name(authority.get())) == 0 && key != nullptr &&
+        X509_CRL_verify(list, key) == 1) {
+      return true;
+    }
+  }
+  ERR_clear_error();
+  return false;
 }
 
 // Never asks for a passphrase.
@@ -226,7 +240,8 @@ Result<std::shared_ptr<Credentials>> Credentials::Load(const CredentialFiles& fi
 
 // The files are read once: both contexts are to have the same.
 Status Credentials::Read(const CredentialFiles& files) {
-  for (const std::string& file : {files.ca, files.cert, files.key}) {
+  const std::string revoked = RevocationsBeside(files.ca);
+  for (const std::string& file : {files.ca, files.cert, files.key, revoked}) {
     const std::string loose = Replaceable(file);
     if (loose.empty()) continue;
     fault_ = CredentialFault::kReplaceable;
@@ -261,7 +276,38 @@ Status Credentials::Read(const CredentialFiles& files) {
     }
   }
   SetUpSessions();
+  if (Status status = ReadRevocations(revoked, authorities.value()); !status.ok()) return status;
   return CheckCertificate(files);
+}
+
+// No file: nothing is revoked.
+Status Credentials::ReadRevocations(const std::string& path, const std::vector<Certificate>& authorities) {
+  std::vector<RevocationList> lists;
+  std::error_code error;
+  if (fs::exists(path, error)) {
+    const Result<std::string> text = ReadFile(path, kRevocationBytesMax);
+    if (!text.ok()) return text.status();
+    const Bio bio = BioOf(text.value());
+    while (X509_CRL* one = PEM_read_bio_X509_CRL(bio.get(), nullptr, nullptr, nullptr)) lists.emplace_back(one);
+    const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+    const std::string why = TakeOpensslError();
+    if (lists.empty() || !at_end) {
+      return Refuse(path, "holds no revocation list in PEM, or a torn one: " + why +
+                              "; copy it anew from where ringwayctl certs revoke made it");
+    }
+    for (const RevocationList& list : lists) {
+      if (!IsSigned(list.get(), authorities)) return Refuse(path, "is not signed by an authority of ca.pem beside it");
+    }
+  } else if (error) {
+    return Refuse(path, "cannot be looked for: " + error.message());
+  }
+  revocations_ = std::make_shared<Revocations>(std::move(lists));
+  return Status::Ok();
+}
+
+void Credentials::ShareRevocationsOf(const Credentials& before) {
+  before.revocations_->TakeFrom(*revocations_);
+  revocations_ = before.revocations_;
 }
 
 void Credentials::SetUpSessions() {
@@ -306,6 +352,10 @@ Status Credentials::CheckCertificate(const CredentialFiles& files) {
         fault_ = CredentialFault::kAuthority;
         return Refuse(files.cert, whole + "; issue it with the CA that the others have");
     }
+  }
+  if (revocations_->Has(certificate)) {
+    fault_ = CredentialFault::kRevoked;
+    return Refuse(files.cert, "is revoked by " + RevocationsBeside(files.ca) + ": issue a new one");
   }
   const ASN1_TIME* first = X509_get0_notAfter(certificate);
   const STACK_OF(X509)* chain = X509_STORE_CTX_get0_chain(check.get());

@@ -16,9 +16,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "proto/identity.h"
 #include "proto/result.h"
+#include "proto/tls/freer.h"
+#include "proto/tls/revocations.h"
 
 namespace ringway::tls {
 
@@ -40,16 +43,9 @@ enum class CredentialFault : std::uint8_t {
   kNoIdentity,    // not made for Ringway
   kOtherRole,     // of a process that this program is not
   kAuthority,     // the CA is not the issuer
+  kRevoked,
   kExpired,
   kNotYetValid,
-};
-
-template <auto free_one>
-struct Freer {
-  template <typename T>
-  void operator()(T* one) const {
-    free_one(one);
-  }
 };
 
 // Returns a certificate's identity; nullopt if it has none, or several.
@@ -75,13 +71,17 @@ class Credentials {
   Credentials& operator=(const Credentials&) = delete;
 
   // kInvalidArgument names the file and what to do about it: it cannot be read, everybody can replace it, the key is
-  // not the certificate's or is readable by everybody, the certificate is not of the authority, has no identity, or is
-  // not valid now. `fault`, if not null, gets the kind of the refusal.
+  // not the certificate's or is readable by everybody, the certificate is not of the authority, has no identity, is
+  // revoked, or is not valid now. `fault`, if not null, gets the kind of the refusal.
   static Result<std::shared_ptr<Credentials>> Load(const CredentialFiles& files, CredentialFault* fault = nullptr);
 
   const Identity& self() const { return self_; }
   // When the first of the certificate and its authority's ends.
   const ASN1_TIME* ends() const { return ends_.get(); }
+  // What is not accepted of others; never null.
+  const std::shared_ptr<Revocations>& revocations() const { return revocations_; }
+  // From now on `before`, which connections made earlier have, says it for these, too, with the lists of these.
+  void ShareRevocationsOf(const Credentials& before);
 
   // ---- for TlsStream
   SSL_CTX* dialling() const { return dialling_.get(); }
@@ -100,12 +100,15 @@ class Credentials {
   Credentials();
   Status Read(const CredentialFiles& files);
   void SetUpSessions();
+  Status ReadRevocations(const std::string& path,
+                         const std::vector<std::unique_ptr<X509, Freer<X509_free>>>& authorities);
   Status CheckCertificate(const CredentialFiles& files);
 
   CredentialFault fault_ = CredentialFault::kFiles;  // what a refusal while loading means
   Context dialling_;
   Context accepting_;
   Identity self_;
+  std::shared_ptr<Revocations> revocations_;
   std::unique_ptr<ASN1_TIME, Freer<ASN1_TIME_free>> ends_;
   mutable std::mutex mutex_;  // of sessions_
   std::map<std::string, KeptSession> sessions_;

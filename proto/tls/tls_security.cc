@@ -28,6 +28,7 @@ Status TlsSecurity::Reload(const CredentialFiles& files) {
                                         ", and this process runs as " + ToString(credentials_->self()) +
                                         ": restart it to change who it is"};
   }
+  fresh.value()->ShareRevocationsOf(*credentials_);
   credentials_ = std::move(fresh.value());
   return Status::Ok();
 }

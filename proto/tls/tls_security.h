@@ -1,5 +1,5 @@
 // Mutual TLS as the security of connections (proto/stream/security.h), with credentials that can be replaced while
-// connections run: those made from then on use the new ones.
+// connections run: those made from then on use the new ones; a new list of what is revoked is that of all.
 //
 // Threads: any.
 #pragma once
@@ -21,7 +21,8 @@ class TlsSecurity final : public net::Security {
   std::unique_ptr<net::Stream> Accepted(std::unique_ptr<net::Stream> plain) override;
 
   std::shared_ptr<Credentials> credentials() const;
-  // Rereads the files. If they are unusable, or name another identity, the old credentials stay.
+  // Rereads the files. If they are unusable, or name another identity, the old credentials stay. Connections that stand
+  // end where what they have at the other end is revoked now.
   Status Reload(const CredentialFiles& files);
 
  private:

@@ -50,6 +50,10 @@ std::span<const std::byte> NextOf(net::WriteParts from, std::size_t skip, Record
   return next;
 }
 
+std::string Revoked(const Identity& whom) {
+  return "its certificate, of " + ToString(whom) + ", is revoked: issue a new one there";
+}
+
 }  // namespace
 
 // Waits at the stream below, once for each event, for who reads and who writes. Held by that stream's waits alone: who
@@ -195,7 +199,14 @@ void TlsStream::Detach() {
 
 bool TlsStream::IsProven() const {
   X509* certificate = ssl_ == nullptr ? nullptr : SSL_get0_peer_certificate(ssl_.get());
-  return certificate != nullptr && IsCurrent(certificate);
+  return certificate != nullptr && IsCurrent(certificate) && !credentials_->revocations()->Has(certificate);
+}
+
+bool TlsStream::IsRevoked() {
+  const std::uint64_t revision = credentials_->revocations()->revision();
+  if (revision == judged_by_) return false;
+  judged_by_ = revision;
+  return credentials_->revocations()->Has(SSL_get0_peer_certificate(ssl_.get()));
 }
 
 bool TlsStream::resumed() const { return ssl_ != nullptr && SSL_session_reused(ssl_.get()) == 1; }
@@ -210,6 +221,7 @@ StreamIo TlsStream::Fail(std::string why) {
 
 StreamIo TlsStream::Shake() {
   if (failed_) return {.kind = StreamIo::Kind::kError, .why = *failed_};
+  if (up_ && IsRevoked()) return Fail(Revoked(*identity_));
   if (up_) return {.kind = StreamIo::Kind::kBytes};
   Event needs = Event::kBytes;
   StreamIo shaken{.kind = StreamIo::Kind::kBytes};
@@ -252,6 +264,7 @@ Status TlsStream::CheckIdentity() {
     return {Code::kProtocol, "its certificate, of " + ToString(*other) + ", ended on " +
                                  ToDate(X509_get0_notAfter(certificate)) + ": issue a new one there"};
   }
+  if (IsRevoked()) return {Code::kProtocol, Revoked(*other)};
   if (options_.whom) {
     const Identity& whom = *options_.whom;
     if (other->role != whom.role || (!whom.name.empty() && other->name != whom.name)) {

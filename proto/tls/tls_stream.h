@@ -8,7 +8,7 @@
 //
 // A Write seals records of up to 16 KiB, kBatchBytes of them at once, and takes their bytes when the stream below has
 // taken all of them. After kWouldBlock they are sealed already: the next Write begins with the same bytes, or more.
-// Keys are renewed after `key_bytes`.
+// Keys are renewed after `key_bytes`. A connection whose other end is revoked fails at its next call.
 //
 // A peer that sends only TLS messages (key updates, tickets) is disconnected after kChatterMax of them, and delays one
 // call by at most kReadBudget bytes.
@@ -71,6 +71,8 @@ class TlsStream final : public net::Stream {
   // kBytes when it is up.
   net::StreamIo Shake();
   Status CheckIdentity();
+  // Whether the other end's certificate is on the newest list; asks once for each list.
+  bool IsRevoked();
   // Some records that begin with what follows the first `skip` bytes, into `out_`.
   net::StreamIo Seal(net::WriteParts from, std::size_t skip);
   // kBytes when all of `out_` is sent.
@@ -94,6 +96,7 @@ class TlsStream final : public net::Stream {
   std::weak_ptr<Relay> relay_;  // of a handshake
   asio::io_context* loop_ = nullptr;
   std::optional<Identity> identity_;
+  std::uint64_t judged_by_ = 0;  // revision of the revocations
   std::optional<std::string> failed_;
   net::StreamIo broken_{};  // what the stream below ended with
   bool shook_ = false;      // the handshake is over here; up when its last bytes are sent

@@ -297,6 +297,41 @@ TEST_F(TlsTest, SlowHandshakesByTheHundredKeepNobodyOut) {
   (void)cluster_.AddDaemon();
 }
 
+// ---- revocation
+
+TEST_F(TlsTest, RevokedDaemonIsOutAtOnceAndNobodyElseNotices) {
+  const auto hear = [&](Process& process, const std::string& event) {
+    process.Signal(SIGHUP);
+    EXPECT_TRUE(Eventually([&] { return !process.Logged(event, event == "tls_reloaded" ? "until" : "error").empty(); }))
+        << process.Err();
+  };
+  const Finished revoke = RunToEnd({RINGWAY_CTL, "certs", "revoke", "d2", "--dir", cluster_.certificates()});
+  EXPECT_EQ(revoke.code, 0) << revoke.err;
+  EXPECT_NE(revoke.out.find("daemon d2"), std::string::npos) << revoke.out;
+  Round round(good_, {.reduction = {}, .count = 4'000'000, .number = 5});
+  round.Submit();
+  hear(cluster_.master(), "tls_reloaded");
+  hear(cluster_.daemon(0), "tls_reloaded");
+  hear(cluster_.daemon(1), "tls_reloaded");
+  hear(cluster_.daemon(2), "tls_reload_failed");
+  EXPECT_NE(cluster_.daemon(2).Logged("tls_reload_failed", "error").find("is revoked"), std::string::npos);
+  EXPECT_TRUE(round.Wait(0, kPatience).ok());
+  EXPECT_TRUE(round.Wait(1, kPatience).ok());
+  good_.pop_back();
+  const OpResult after = RoundsUntil(good_, [](const OpResult& result) { return result.world_size == 2; });
+  EXPECT_EQ(after.world_size, 2U);
+  EXPECT_TRUE(Eventually([&] { return !cluster_.MasterConnected(2); }));
+  EXPECT_TRUE(cluster_.MasterConnected(0) && cluster_.MasterConnected(1));
+  Process back = Daemon(OptionsOf(FilesOf("d2")));
+  EXPECT_EQ(back.Wait(), 2);
+  EXPECT_NE(back.Err().find("is revoked"), std::string::npos) << back.Err();
+  std::filesystem::remove(FilesOf("d2").cert);
+  std::filesystem::remove(FilesOf("d2").key);
+  cluster_.daemon(2).Kill();
+  cluster_.RestartDaemon(2);
+  EXPECT_TRUE(Eventually([&] { return cluster_.MasterConnected(2); })) << "a new certificate of that name is accepted";
+}
+
 // ---- renewal
 
 TEST_F(TlsTest, CertificatesAreSwappedUnderLoad) {

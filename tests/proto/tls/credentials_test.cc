@@ -168,6 +168,57 @@ TEST(CredentialsTest, SeveralAuthoritiesInOneFileAreAllTrusted) {
   ExpectRefused({.ca = both, .cert = of_new.cert, .key = of_new.key}, "torn");
 }
 
+// ---- what is revoked
+
+TEST(RevocationsTest, CertificatesOfANameOrOfAFileAreRefusedFromThenOn) {
+  const TestAuthority authority;
+  const CredentialFiles lost = authority.Issued({.name = "lost"});
+  const CredentialFiles sold = authority.Issued({.name = "sold"});
+  const CredentialFiles good = authority.Issued({.name = "good"});
+  ASSERT_TRUE(Credentials::Load(lost).ok());
+  const auto first = Revoke(authority.dir(), "lost");
+  ASSERT_TRUE(first.ok()) << first.status().text();
+  EXPECT_NE(first.value().find("daemon lost"), std::string::npos) << first.value();
+  ExpectRefused(lost, "is revoked", CredentialFault::kRevoked);
+  EXPECT_TRUE(Credentials::Load(sold).ok());
+  std::filesystem::remove(authority.dir() + "/issued");  // as of an authority of 0.9.0
+  EXPECT_NE(Revoke(authority.dir(), "sold").status().text().find("NAME.pem"), std::string::npos);
+  ASSERT_TRUE(Revoke(authority.dir(), sold.cert).ok());
+  ASSERT_TRUE(Revoke(authority.dir(), sold.cert).ok()) << "again";
+  ExpectRefused(sold, "is revoked", CredentialFault::kRevoked);
+  ExpectRefused(lost, "is revoked", CredentialFault::kRevoked);
+  const auto loaded = Credentials::Load(good);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().text();
+  EXPECT_EQ(loaded.value()->revocations()->count(), 2U);
+  // A new certificate of the same name is another one.
+  std::filesystem::remove(lost.cert);
+  std::filesystem::remove(lost.key);
+  EXPECT_TRUE(Credentials::Load(authority.Issued({.name = "lost"})).ok());
+}
+
+TEST(RevocationsTest, OnlyTheAuthoritysOwnWholeListIsTaken) {
+  const TestAuthority authority;
+  const TestAuthority stranger;
+  const CredentialFiles files = authority.Issued({.name = "n"});
+  (void)stranger.Issued({.name = "n"});
+  ASSERT_TRUE(Revoke(stranger.dir(), "n").ok());
+  const std::string list = RevocationsBeside(files.ca);
+  std::filesystem::copy_file(RevocationsBeside(stranger.dir() + "/ca.pem"), list);
+  ExpectRefused(files, "not signed by");
+  EXPECT_NE(Revoke(authority.dir(), "n").status().text().find("no revocation list of this authority"),
+            std::string::npos);
+  Overwrite(list, "");
+  ExpectRefused(files, "no revocation list");
+  std::filesystem::remove(list);
+  EXPECT_EQ(Revoke(authority.dir(), stranger.dir() + "/n.pem").status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(Revoke(authority.dir(), files.ca).status().code(), Code::kInvalidArgument) << "the authority itself";
+  (void)authority.Issued({.name = "other"});
+  ASSERT_TRUE(Revoke(authority.dir(), "other").ok());
+  ASSERT_TRUE(Credentials::Load(files).ok());
+  std::filesystem::resize_file(list, std::filesystem::file_size(list) - 40);
+  ExpectRefused(files, "no revocation list");
+}
+
 // ---- the authority
 
 TEST(AuthorityTest, FilesAreSecretAndNeverOverwritten) {

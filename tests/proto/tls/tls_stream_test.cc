@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "proto/stream/tcp_stream.h"
+#include "proto/tls/tls_security.h"
 #include "tests/proto/stream/memory_stream.h"
 #include "tests/proto/tls/certificates.h"
 #include "tests/sanitized.h"
@@ -142,6 +143,38 @@ TEST_F(TlsStreamTest, BytesArriveAndBothEndsKnowWhoTheOtherIs) {
   ASSERT_NE(near_->tls().identity(), nullptr);
   EXPECT_EQ(*near_->tls().identity(), kFar);
   EXPECT_EQ(*far_->tls().identity(), kNear);
+}
+
+// What stands, what is resumed, and what is new, from either end.
+TEST_F(TlsStreamTest, ConnectionsEndWhoseOtherEndIsRevoked) {
+  for (const bool dials : {true, false}) {
+    SCOPED_TRACE(dials ? "the one that dials is revoked" : "the one that accepts is revoked");
+    const TestAuthority authority;
+    Sides sides;
+    TlsSecurity near(Credentials::Load(authority.Issued(kNear)).value());
+    TlsSecurity far(Credentials::Load(authority.Issued(kFar)).value());
+    sides.dials = near.credentials();
+    sides.accepts = far.credentials();
+    Run({}, sides);
+    ExpectBoth();
+    ASSERT_TRUE(Revoke(authority.dir(), dials ? kNear.name : kFar.name).ok());
+    TlsSecurity& other = dials ? far : near;
+    ASSERT_TRUE(other.Reload(FilesOf(authority.dir(), dials ? kFar.name : kNear.name)).ok());
+    Party& judge = dials ? *far_ : *near_;
+    EXPECT_FALSE(judge.tls().IsProven());
+    Party& revoked = dials ? *near_ : *far_;
+    judge.Want(10);
+    revoked.Add(Noise(10, 7));
+    Go();
+    EXPECT_NE(judge.why().find("is revoked"), std::string::npos) << judge.why();
+    EXPECT_EQ(judge.in().size(), sides.bytes) << "nothing more is taken from it";
+    for (const bool resumes : {true, false}) {
+      if (!resumes) sides.dials = near.credentials();
+      if (!resumes) sides.accepts = far.credentials();
+      Run({}, sides);
+      EXPECT_NE((dials ? *far_ : *near_).why().find("is revoked"), std::string::npos);
+    }
+  }
 }
 
 TEST_F(TlsStreamTest, NobodyIsKnownBeforeTheHandshake) {
