@@ -11,6 +11,7 @@ from cluster import PATIENCE, ClusterTest, eventually, together
 
 try:
     import torch
+    import ringway.torch
     import torch.distributed as dist
     from ringway import _c10d_join
     from ringway._c10d import RingwayProcessGroup
@@ -217,6 +218,9 @@ class C10dGroupTest(ClusterTest):
         for call in (lambda: first.allreduce([torch.ones(3)]).wait(), lambda: first.recv([torch.ones(3)], 2, 0)):
             with self.refused(ringway.WorldTooSmall, "rank 1 is lost"):
                 call()
+        self.assertEqual(ringway.torch.lost_ranks(first), [1])
+        with self.refused(ringway.Left):
+            ringway.torch.lost_ranks(second)
 
     def test_group_that_is_dropped_keeps_no_descriptors_and_no_threads(self):
         def in_use():

@@ -15,6 +15,7 @@ from cluster import PATIENCE, ClusterTest, Process, eventually, together
 
 try:
     import torch
+    import ringway.torch
     import torch.distributed as dist
     from ringway import _c10d_elastic
     from ringway._c10d import RingwayProcessGroup
@@ -84,6 +85,9 @@ class ReconfigureTest(Elastic):
             with self.refused(ringway.InvalidArgument, "has no members"):
                 call()
         self.assertEqual(group.get_error(), torch._C._distributed_c10d.ErrorType.SUCCESS)
+        self.assertEqual(ringway.torch.lost_ranks(group), [])
+        with self.refused(ringway.InvalidArgument, "no process group of the backend ringway"):
+            ringway.torch.lost_ranks(torch)
 
     def test_group_that_is_not_made_for_it_refuses(self):
         group = RingwayProcessGroup.__new__(RingwayProcessGroup)
@@ -374,8 +378,10 @@ class DeathTest(Elastic):
             with self.refused(ringway.WorldTooSmall, "rank 3 is lost"):
                 group.send([torch.ones(3)], (group.rank() + 1) % 3, 0)
         self.assertEqual(groups[0].get_error(), torch._C._distributed_c10d.ErrorType.COMM_ERROR)
+        self.assertEqual([ringway.torch.lost_ranks(group) for group in groups[:3]], [[3]] * 3)
         self.reconfigure(2, groups[:3])
         self.check(groups[:3])
+        self.assertEqual([ringway.torch.lost_ranks(group) for group in groups[:3]], [[]] * 3)
         self.assertLessEqual(self.between(range(3)), before)
         self.assertEqual([group._session for group in groups[:3]], sessions)
 
@@ -446,6 +452,7 @@ class DeathTest(Elastic):
                 self.reconfigure(2, groups[i : i + 1], handles)
 
         together(lambda: fail(0), lambda: fail(1))
+        self.assertEqual([ringway.torch.lost_ranks(group) for group in groups[:2]], [[2]] * 2)  # as it was before
         self.reconfigure(3, groups[:2])
         self.check(groups[:2])
 

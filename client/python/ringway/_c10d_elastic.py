@@ -199,6 +199,12 @@ class Elastic:
             return Handle(self._name, "", 0, []).text()
         return Handle(self._name, self._group, self._generation, _names_in(session)).text()
 
+    def lost_ranks(self) -> list[int]:
+        """Of the last configuration that succeeded, which one that failed by a death leaves as it was."""
+        with self._lock:
+            membership = self._membership
+        return [] if membership is None else membership.lost_ranks()
+
     def check(self, number: int, handles: list[str] | set[str]) -> None:
         """Raises what is wrong with a call of `configure`, of which nothing has changed then."""
         if self._is_over:

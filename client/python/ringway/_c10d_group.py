@@ -68,6 +68,9 @@ class Group(dist.ProcessGroup):
         """What an operation of this configuration failed with first."""
         return None if isinstance(self._submissions, Unconfigured) else self._submissions.error
 
+    def lost_ranks(self) -> list[int]:
+        return self._membership.lost_ranks() if self._elastic is None else self._elastic.lost_ranks()
+
     def size(self) -> int:
         return self._size
 

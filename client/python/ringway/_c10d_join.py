@@ -93,12 +93,16 @@ class Membership:
         kind = ringway.PeerLost if operation is not None and operation.was_whole else ringway.WorldTooSmall
         return kind(f"{self._lost()} lost, and {self.cause}")
 
+    def lost_ranks(self) -> list[int]:
+        """Labels of those that are known to be lost."""
+        here = {member.name for member in self.session.members()}
+        return [label for label, name in zip(self._labels, self._names) if name not in here]
+
     def _lost(self) -> str:
         try:
-            here = {member.name for member in self.session.members()}
+            lost = self.lost_ranks()
         except ringway.Error:  # the session has ended meanwhile
-            here = set(self._names)
-        lost = [label for label, name in zip(self._labels, self._names) if name not in here]
+            lost = []
         return f"{ranks_text(lost)} {'is' if len(lost) == 1 else 'are'}" if lost else "a rank was"
 
 

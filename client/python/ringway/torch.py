@@ -70,3 +70,18 @@ def reconfigurable_group(timeout: timedelta) -> torch.distributed.ProcessGroup:
     torch.distributed.distributed_c10d._register_pg_in_world(group, "ringway", store, name, "cpu:ringway,cuda:ringway", {})
     group._tell_torch()
     return group
+
+
+def lost_ranks(group: torch.distributed.ProcessGroup | None = None) -> list[int]:
+    """Ranks of a process group of the backend "ringway" that are lost, as far as this rank knows.
+
+    When an operation has raised PeerLost or WorldTooSmall there is one at least. Survivors may learn of a second loss at different
+    times: who waits for something of another rank asks again. Of a group that can be reconfigured they are ranks of the last
+    configuration that succeeded, and none before the first; of others global ranks. Raises DaemonLost or its like where this rank
+    is itself no longer in the group.
+    group: None: the default one.
+    """
+    group = torch.distributed.group.WORLD if group is None else group
+    if not isinstance(group, ringway._c10d.RingwayProcessGroup):
+        raise ringway.InvalidArgument(f"{group!r} is no process group of the backend ringway")
+    return group.lost_ranks()
