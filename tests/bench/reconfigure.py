@@ -49,7 +49,7 @@ def forked(call, *words):
 def configure(store, number, rank, ranks):
     """What is left of torch.distributed is these ranks, in this order."""
     store.set(f"{number}/{rank}", dist._get_reconfigure_handle())
-    handles = [store.get(f"{number}/{i}").decode() for i in ranks]
+    handles = [handle.decode() for handle in store.multi_get([f"{number}/{i}" for i in ranks])]  # two round trips
     dist._reconfigure(number, handles, timeout=PATIENCE).wait()
 
 
@@ -61,6 +61,7 @@ class Host:
         self.turn = 0
 
     def meeting(self):
+        """A store of this turn, with a connection of its own."""
         address, _, port = self.store.rpartition(":")
         return dist.PrefixStore(str(self.turn), dist.TCPStore(address, int(port), timeout=PATIENCE))
 
@@ -117,8 +118,7 @@ class Host:
             raise SystemExit(f"{system}, {4 * count} bytes: rank {self.rank} failed")
         store = self.meeting()
         store.set(f"over{self.rank}", "")
-        for rank in range(WORLD):
-            store.get(f"over{rank}")
+        store.wait([f"over{rank}" for rank in range(WORLD)])
         killed = float(store.get("killed"))
         times = [[float(x) - killed for x in store.get(f"times{rank}").split()] for rank in range(WORLD) if rank != VICTIM]
         failed, configured, summed = zip(*times)
@@ -131,6 +131,10 @@ class Host:
                 for stage, times in zip(STAGES, zip(*rows)) if self.rank == 0 else ():
                     low, middle, high = (1000 * f(times) for f in (min, statistics.median, max))
                     print(f"{system} {4 * count} bytes {stage}: {middle:.0f} ms ({low:.0f} to {high:.0f})", flush=True)
+        store = self.meeting()
+        store.set(f"end{self.rank}", "")
+        if self.rank == 0:  # whose process has the store over a network: the others have read all of it
+            store.wait([f"end{rank}" for rank in range(WORLD)])
 
 
 def started(log, event, field, *words):
