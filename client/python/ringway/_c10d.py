@@ -108,8 +108,8 @@ class RingwayProcessGroup(Group):
         tensors = listed(tensors)
         tensor, op = tensors[0], reduction_of(opts)
         name = OPS.get(op)
-        is_simple = len(tensors) == 1 and name is not None and tensor.dtype in OF_NUMPY and is_dense(tensor)
-        if not is_simple or divisor_of(op, tensor.dtype, self._size) > 1:
+        is_divided = name == "avg" and not tensor.dtype.is_floating_point
+        if len(tensors) > 1 or name is None or is_divided or tensor.dtype not in OF_NUMPY or not is_dense(tensor):
             return self.allreduce_coalesced(tensors, opts, timeout)
         x = tensor.detach().numpy()  # most operations are of this kind, and small ones take little longer than this
         patience = self._patience(opts, timeout)

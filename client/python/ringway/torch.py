@@ -77,8 +77,7 @@ def lost_ranks(group: torch.distributed.ProcessGroup | None = None) -> list[int]
 
     When an operation has raised PeerLost or WorldTooSmall there is one at least. Survivors may learn of a second loss at different
     times: who waits for something of another rank asks again. Of a group that can be reconfigured they are ranks of the last
-    configuration that succeeded, and none before the first; of others global ranks. Raises DaemonLost or its like where this rank
-    is itself no longer in the group.
+    configuration that succeeded, and none before the first; of others global ranks.
     group: None: the default one.
     """
     group = torch.distributed.group.WORLD if group is None else group
