@@ -13,7 +13,8 @@ import sys
 import tempfile
 import time
 
-ROOT, BUILD = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "deploy/examples/slurm.sh"
 PATIENCE = 120  # seconds: far beyond what anything here takes
 NODES, TASKS_PER_NODE = ("n1", "n2"), 2
 
@@ -71,15 +72,15 @@ def eventually(what, condition):
 
 
 class Slurm:
-    """A controller and its nodes, on this machine."""
+    """A controller and its nodes, on this machine. programs: the directory of Ringway's."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, programs):
         self.directory = directory
         conf = directory / "slurm.conf"
         conf.write_text(CONF.format(host=socket.gethostname(), ports=free_ports(3), directory=directory), encoding="ascii")
         for name in ("state", *(f"spool-{node}" for node in NODES)):
             (directory / name).mkdir()
-        self.environment = {**os.environ, "SLURM_CONF": str(conf), "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}"}
+        self.environment = {**os.environ, "SLURM_CONF": str(conf), "PATH": f"{programs}:{os.environ['PATH']}"}
         self.processes = [self._start("slurmctld", "-D"), *(self._start("slurmd", "-D", "-N", node) for node in NODES)]
 
     def _start(self, *words):
@@ -112,10 +113,10 @@ class Slurm:
                          for path in sorted(self.directory.glob("**/*")) if path.suffix in (".log", ".out"))
 
 
-def run_job(slurm, *command):
+def run_job(slurm, script, *command):
     """The job's id, its state at the end, and its output."""
-    job = slurm.say("sbatch", "--parsable", "--ntasks-per-node", str(TASKS_PER_NODE), "--output", "job-%j.out",
-                    str(ROOT / "deploy/examples/slurm.sh"), *command).strip()
+    job = slurm.say("sbatch", "--parsable", "--ntasks-per-node", str(TASKS_PER_NODE), "--output", "job-%j.out", str(script),
+                    *command).strip()
 
     def state():
         return re.search(r"JobState=(\S+)", slurm.say("scontrol", "show", "job", job))[1]
@@ -133,7 +134,7 @@ def check(slurm):
     eventually("both nodes are idle", slurm.is_ready)
     trainer = slurm.directory / "trainer.sh"
     trainer.write_text(TRAINER, encoding="ascii")
-    job, state, said = run_job(slurm, "bash", str(trainer))
+    job, state, said = run_job(slurm, EXAMPLE, "bash", str(trainer))
     assert state == "COMPLETED", (state, said)
     ranks = re.findall(r"^rank (\d) of 4, (\d) of 2, (n\d), (/tmp/ringway-\d+-n\d/ringwayd.sock), \S+:\d+$", said, re.MULTILINE)
     assert sorted(rank for rank, *_ in ranks) == list("0123"), said
@@ -147,7 +148,7 @@ def check(slurm):
     keys = list((slurm.directory / f"ringway-{job}").glob("**/*.key"))
     assert len(keys) == 4 and all(key.stat().st_mode & 0o077 == 0 for key in keys), keys
 
-    job, state, said = run_job(slurm, "bash", "-c", "[ $RANK != 3 ] || exit 5")
+    job, state, said = run_job(slurm, EXAMPLE, "bash", "-c", "[ $RANK != 3 ] || exit 5")
     assert state == "FAILED", (state, said)
     eventually(f"job {job} leaves nothing", lambda: not leftovers(job))
 
@@ -163,7 +164,7 @@ def main():
         print("only root may start the nodes of this test")
         return 77
     with tempfile.TemporaryDirectory(prefix="ringway-slurm-") as directory:
-        slurm = Slurm(pathlib.Path(directory))
+        slurm = Slurm(pathlib.Path(directory), pathlib.Path(sys.argv[2], "bin"))
         try:
             check(slurm)
         except BaseException:
