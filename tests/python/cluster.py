@@ -111,6 +111,11 @@ class Cluster(LocalCluster):
         assert not ended, f"daemons {ended}: {self.lines}"
 
 
+def of_trainers(logs):
+    """What was logged, but for the lines of the cluster's programs, which log beneath the trainers' logger."""
+    return [record.getMessage() for record in logs.records if record.name == "ringway"]
+
+
 def together(*calls):
     """Runs each call in a thread of its own; their results, or the first exception."""
     pool = concurrent.futures.ThreadPoolExecutor(len(calls))
