@@ -18,6 +18,7 @@ struct LaneState {
 // The kernel's counters of its connection (TCP_INFO). All zero while it is down.
 struct LaneTraffic {
   std::uint64_t delivered_bytes = 0;  // acknowledged, or selectively acknowledged
+  std::uint64_t earlier_bytes = 0;    // likewise, of earlier lanes of the same connection
   Duration receiver_limited{};        // time limited by the receive window
   std::uint64_t resent_bytes = 0;
   std::uint64_t retransmits = 0;  // packets retransmitted

@@ -18,6 +18,8 @@ constexpr std::size_t kProbeBytes = 256 * 1024;
 constexpr double kNoLimit = 1e11;
 // A view with so many others at most is taken to use all paths; a larger one those on its rings.
 constexpr std::size_t kFewPaths = 4;
+// From a view's installation until paths are warmed for its losses: a newcomer's, if one waits, go first.
+constexpr Duration kStandbyAfter = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -123,8 +125,10 @@ Paths::Neighbours Paths::NeighboursOnRings(const View& view) const {
     if (here == order.end()) return;
     const Rank before = here == order.begin() ? order.back() : *(here - 1);
     const Rank after = here + 1 == order.end() ? order.front() : *(here + 1);
+    const auto place = static_cast<std::size_t>(here - order.begin());
     neighbours.before.insert(view.members[before.value]);
     neighbours.after.insert(view.members[after.value]);
+    neighbours.beyond.insert(view.members[order[(place + 2) % order.size()].value]);
   };
   if (!self) return neighbours;
   add(routes.ring);
@@ -140,15 +144,23 @@ std::vector<PeerId> Paths::UsedBy(const View& view, const Neighbours& neighbours
 }
 
 void Paths::OnPrepared(const View& next) {
-  std::vector<PeerId> used;
-  if (ctx_.views.installed()) used = UsedBy(ctx_.view(), NeighboursOnRings(ctx_.view()));
-  if (std::exchange(warmed_in_, ctx_.view().epoch) != ctx_.view().epoch) warmer_.Stop();
+  warmer_.Stop();
+  warmed_in_ = ctx_.view().epoch;
   const Neighbours neighbours = NeighboursOnRings(next);
   for (const PeerId other : UsedBy(next, neighbours)) {
-    if (std::find(used.begin(), used.end(), other) != used.end()) continue;
     const bool is_after = neighbours.after.contains(other);
     warmer_.Begin(other, is_after ? Duration() : flow::Warmer::kLater, ctx_.now);
   }
+}
+
+// Not before the operations of this view have filled a path: where they are small, a cold one costs nothing.
+void Paths::WarmForLosses() {
+  if (!is_standby_due_ || ctx_.now < standby_at_ || !warmer_.has_warm() || warmer_.is_active()) return;
+  is_standby_due_ = false;
+  warmed_in_ = ctx_.view().epoch;
+  const Neighbours neighbours = NeighboursOnRings(ctx_.view());
+  for (const PeerId other : neighbours.beyond) warmer_.Begin(other, {}, ctx_.now);
+  for (const PeerId other : UsedBy(ctx_.view(), neighbours)) warmer_.Begin(other, {}, ctx_.now);
 }
 
 void Paths::Tick(bool may_probe) {
@@ -157,8 +169,11 @@ void Paths::Tick(bool may_probe) {
     Neighbours used = NeighboursOnRings(ctx_.view());
     used.after.merge(used.before);
     prober_.SetUsed(std::move(used.after));
+    standby_at_ = ctx_.now + kStandbyAfter;
+    is_standby_due_ = true;
   }
   if (warmed_in_ != ctx_.view().epoch) warmer_.Stop();
+  WarmForLosses();
   warmer_.Tick(ctx_.now);
   if (warmer_.is_active()) OnWork();
   const flow::Prober::Ended ended = prober_.Tick(ctx_.now, may_probe && !warmer_.is_active());

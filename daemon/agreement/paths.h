@@ -3,7 +3,7 @@
 //
 //   samples of traffic --> prober --turn--> probe frames --ended--> reports
 //   bandwidths, round trips, rates from before ---------------------> reports --> master
-//   a view is prepared --> warmer --> dummy frames over paths that only it uses
+//   a view is prepared, or one may follow a loss --> warmer --> dummy frames over those of its paths that are cold
 //
 // Ownership: the Peer's. Only its owner knows whether anything else is to be sent (`may_probe`).
 #pragma once
@@ -45,8 +45,7 @@ class Paths {
   void Repeat();
 
   void OnProbe(PeerId from, const control::Probe& probe);
-  // A view that may be adopted: the paths that it uses beside those of the view in force are warmed until one is
-  // installed.
+  // A view that may be adopted: its paths are warmed until one is installed.
   void OnPrepared(const View& next);
   void Tick(bool may_probe);
   // An operation is in flight here, or a path is warmed: nobody is probed from this host, nor it by others.
@@ -74,10 +73,13 @@ class Paths {
   struct Neighbours {
     std::set<PeerId> before;
     std::set<PeerId> after;
+    std::set<PeerId> beyond;  // successors, if the one before them is lost
   };
   Neighbours NeighboursOnRings(const View& view) const;
   // Those that its large operations go to: first its successors on the rings.
   std::vector<PeerId> UsedBy(const View& view, const Neighbours& neighbours) const;
+  // A recovery installs its view at once, on the rings of the one before without those that are lost.
+  void WarmForLosses();
 
   Context& ctx_;
   Links& links_;
@@ -85,7 +87,9 @@ class Paths {
   PathReports reports_;
   flow::Prober prober_;
   flow::Warmer warmer_;
-  Epoch warmed_in_;  // the view in force when warming began
+  Epoch warmed_in_;       // the view in force when warming began
+  TimePoint standby_at_;  // when it may begin for the losses of this view
+  bool is_standby_due_ = false;
   double said_allowed_ = 0;
   Epoch rings_of_;  // the view whose rings the prober knows
 };

@@ -43,6 +43,14 @@ Duration LaneLook::round_trip() const {
   return shortest;
 }
 
+std::uint64_t LaneLook::carried() const {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (IsLarge(i)) bytes += traffic_[i].delivered_bytes + traffic_[i].earlier_bytes;
+  }
+  return bytes;
+}
+
 void LaneSet::Fit(std::size_t lanes) {
   if (lanes == lanes_.size()) return;
   lanes_.resize(lanes);

@@ -86,6 +86,8 @@ class LaneLook {
   }
   // The shortest of any lane that is up; 0: not known.
   Duration round_trip() const;
+  // Bytes that the connections of the large lanes have delivered since they were opened.
+  std::uint64_t carried() const;
   // Returns whether there are large lanes in use, and all of them are such.
   template <typename IsSuch>
   bool AreAllUsedLarge(const IsSuch& is_such) const {

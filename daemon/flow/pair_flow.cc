@@ -101,7 +101,8 @@ PairFlow::Verdict PairFlow::Judge(std::span<const LaneState> lanes, std::span<co
                 .unsent = unsent,
                 .held_by_uplink = tick_.held.by_uplink,
                 .lanes_are_enough = lanes_.is_enough(),
-                .round_trip = look.round_trip()};
+                .round_trip = look.round_trip(),
+                .carried = look.carried()};
   if (tick_.sampled_at) {  // else it was longer than a tick
     out.sample->traffic = tick;
     out.sample->receiver_limited = IsReceiverLimited(look, tick, now - *tick_.sampled_at);

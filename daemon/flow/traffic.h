@@ -49,6 +49,7 @@ struct PathSample {
   bool held_by_uplink = false;    // pace-limited by the host's uplink
   bool lanes_are_enough = false;  // more lanes would carry no more, as far as is known
   Duration round_trip{};          // minimum; 0: not known
+  std::uint64_t carried = 0;      // bytes that its connections have delivered, since they were opened
   Bandwidth bandwidth{};          // if it was measured since the last sample
 };
 

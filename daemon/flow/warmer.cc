@@ -28,6 +28,7 @@ void Warmer::Begin(PeerId other, Duration later, TimePoint now) {
 }
 
 void Warmer::BeginNext(TimePoint now) {
+  while (!warming_ && !waiting_.empty() && paths_.at(waiting_.front()).is_warm()) waiting_.pop_front();
   if (warming_ || waiting_.empty()) return;
   Path& path = paths_.at(waiting_.front());
   if (now < path.begins_at) return;
@@ -61,11 +62,19 @@ std::uint32_t Warmer::Take(PeerId other, std::uint32_t bytes_max, TimePoint now)
 
 void Warmer::OnSamples(std::span<const PathSample> samples, TimePoint now) {
   for (const PathSample& sample : samples) {
+    const auto found = paths_.find(sample.other);
+    if (found == paths_.end()) continue;
+    Path& path = found->second;
+    path.carried = sample.carried;
     if (warming_ != sample.other) continue;
-    Growth& growth = paths_.at(sample.other).growth;
-    growth.Add(now, sample.traffic.delivered, sample.round_trip);
-    if (growth.flat() > 0) return End(now);
+    path.growth.Add(now, sample.traffic.delivered, sample.round_trip);
+    if (path.growth.flat() > 0) path.enough = std::min(path.enough, path.carried);
+    if (path.is_warm()) End(now);
   }
+}
+
+bool Warmer::has_warm() const {
+  return std::any_of(paths_.begin(), paths_.end(), [](const auto& entry) { return entry.second.is_warm(); });
 }
 
 void Warmer::Tick(TimePoint now) {

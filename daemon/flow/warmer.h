@@ -1,9 +1,12 @@
-// Warms the paths that the next view uses and the one in force does not: dummy bytes at full speed open congestion and
-// receive windows before the view's first operation, which would otherwise begin in slow start. Pure.
+// Warms paths that the next view may use: dummy bytes at full speed open congestion and receive windows before the
+// view's first operation, which would otherwise begin in slow start. Pure.
 //
-//   Begin --> waits --its time has come, no other path is warmed--> warming --> over: its rate rises no more, or its
-//               |                                                     |               bytes or time are used up
+//   Begin --> waits --its time has come, no other path is warmed--> warming --> over: it is warm, or its bytes or time
+//               |                                                     |               are used up
 //               +-- Stop: a view was installed; Forget --> over <-----+
+//
+// A path is warm once its connections have carried kBytesMax, of whatever kind, or its rate rose no more while it was
+// warmed. Connections that end take what they have carried along, so a path to a daemon that has restarted is cold.
 //
 // One path at a time: the rate of an uplink that is not known yet is taken to be that of its fastest path, so the first
 // one is what the others may use together. Paths to successors on a ring carry the most; all others wait for kLater.
@@ -40,13 +43,15 @@ class Warmer {
   // nearby ones (kNearby) and those that are not probed are not warmed.
   void Know(PeerId other, const std::string& host, std::uint64_t bytes, Duration round_trip);
   void Forget(PeerId other);
-  // After `later` at the earliest, and in the order of the calls. No effect for a path that is not known, waits or is
-  // warmed.
+  // After `later` at the earliest, and in the order of the calls. No effect for a path that is not known, waits, is
+  // warmed, or is warm by then.
   void Begin(PeerId other, Duration later, TimePoint now);
   void Stop();
 
   // Returns whether any path is warmed or waits for it.
   bool is_active() const { return warming_ || !waiting_.empty(); }
+  // Returns whether any path is warm.
+  bool has_warm() const;
   std::optional<PeerId> warming() const { return warming_; }
   // Returns the payload bytes of the next frame to `other`, at most `bytes_max`, and counts them as sent; 0: no more.
   // REQUIRES: `other` is warming().
@@ -62,9 +67,13 @@ class Warmer {
     std::string host;
     std::uint64_t bytes_max = 0;
     std::uint64_t bytes_left = 0;
+    std::uint64_t carried = 0;
+    std::uint64_t enough = kBytesMax;  // carried by a warm path
     TimePoint begins_at{};
     TimePoint until{};
     Growth growth{};
+
+    bool is_warm() const { return carried >= enough; }
   };
 
   const std::shared_ptr<ProbeBook> book_;

@@ -32,6 +32,7 @@ LaneTraffic Lane::traffic() {
   if (stream_path == nullptr) return {};
   LaneTraffic traffic = stream_path->Traffic();
   traffic.delivered_bytes -= begin_.delivered_bytes;
+  traffic.earlier_bytes = begin_.delivered_bytes;
   traffic.receiver_limited -= begin_.receiver_limited;
   traffic.resent_bytes -= begin_.resent_bytes;
   traffic.retransmits -= begin_.retransmits;

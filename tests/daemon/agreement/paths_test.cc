@@ -91,12 +91,23 @@ class WarmedPathTest : public PathsTest {
     }
     return view;
   }
-  WarmedPathTest() {
+  WarmedPathTest() { Stand(kOther, "b"); }
+  void Stand(PeerId other, const std::string& host) {
     links::LinkTerms terms;
-    terms.host = "b";
+    terms.host = host;
     terms.probe_bytes = 1 << 20;
     terms.round_trip = std::chrono::milliseconds(100);
-    paths_.OnStanding(kOther, terms);
+    paths_.OnStanding(other, terms);
+  }
+  // Returns whom dummy frames may be sent to beside work.
+  std::vector<PeerId> Warmed() {
+    std::vector<PeerId> targets;
+    paths_.AddTargets(false, targets);
+    return targets;
+  }
+  void Carry(PeerId other, std::uint64_t bytes) {
+    const std::vector<flow::PathSample> samples = {{.other = other, .traffic = {}, .carried = bytes}};
+    (void)paths_.OnSamples(samples, {});
   }
   void Pass(Duration time) {
     ctx_.now += time;
@@ -118,6 +129,43 @@ TEST_F(WarmedPathTest, NothingIsProbedUntilWarmingIsOver) {
   Pass(flow::Warmer::kTimeMax);
   EXPECT_FALSE(paths_.has_dummies());
   EXPECT_TRUE(paths_.IsHostQuiet());
+}
+
+// A recovery gives nobody the time: its view is on the same ring without the one that is lost.
+TEST_F(WarmedPathTest, PathsOfALossAreWarmedWhereOperationsFillThoseOfTheView) {
+  constexpr PeerId kAfter{3};
+  constexpr PeerId kFar{4};
+  for (const PeerId other : {kAfter, kFar, PeerId(5), PeerId(6)}) Stand(other, "h" + std::to_string(other.value));
+  (void)ctx_.views.Install(ViewOf(1, {PeerId(1), kAfter, kOther, kFar, PeerId(5), PeerId(6)}));
+  Pass(Duration(1));
+  Carry(kAfter, flow::Warmer::kBytesMax - 1);
+  Pass(std::chrono::seconds(20));
+  EXPECT_EQ(Warmed(), std::vector<PeerId>()) << "operations are small";
+  Carry(kAfter, flow::Warmer::kBytesMax);
+  Pass(Duration(1));
+  EXPECT_EQ(Warmed(), std::vector{kOther}) << "its next one, without the one between";
+  Carry(kOther, flow::Warmer::kBytesMax);
+  EXPECT_EQ(Warmed(), std::vector{PeerId(6)}) << "then the others on the ring";
+  Carry(PeerId(6), flow::Warmer::kBytesMax);
+  Pass(std::chrono::seconds(20));
+  EXPECT_EQ(Warmed(), std::vector<PeerId>()) << "once";
+}
+
+TEST_F(WarmedPathTest, ThoseOfAPreparedViewGoBeforeThoseOfALoss) {
+  Stand(PeerId(3), "c");
+  Stand(PeerId(7), "d");
+  (void)ctx_.views.Install(ViewOf(1, {PeerId(1), PeerId(3), kOther}));
+  Pass(Duration(1));
+  Carry(PeerId(3), flow::Warmer::kBytesMax);
+  Pass(std::chrono::milliseconds(1900));
+  EXPECT_EQ(Warmed(), std::vector<PeerId>()) << "a newcomer may come";
+  Pass(std::chrono::milliseconds(100));
+  EXPECT_EQ(Warmed(), std::vector{kOther});
+  paths_.OnPrepared(ViewOf(2, {PeerId(1), PeerId(7), PeerId(3), kOther}));
+  EXPECT_EQ(Warmed(), std::vector{PeerId(7)});
+  Pass(flow::Warmer::kLater);
+  Carry(PeerId(7), flow::Warmer::kBytesMax);
+  EXPECT_EQ(Warmed(), std::vector{kOther});
 }
 
 TEST_F(WarmedPathTest, DummyFramesAreNoMovement) {

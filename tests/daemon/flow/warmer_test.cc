@@ -22,10 +22,13 @@ class WarmerTest : public testing::Test {
   void Know(PeerId other, std::uint64_t bytes = kMany) { warmer_.Know(other, "host", bytes, milliseconds(100)); }
   void Begin(PeerId other, Duration later = {}) { warmer_.Begin(other, later, now_); }
   // One tick in which the path to `other` has delivered at this rate, in bytes per second.
-  void Deliver(PeerId other, double rate) {
+  void Deliver(PeerId other, double rate, std::uint64_t carried = 1000) {
     now_ += milliseconds(50);
-    const std::vector<PathSample> samples = {
-        {.other = other, .traffic = {.delivered = rate / 20}, .backlogged = true, .round_trip = milliseconds(100)}};
+    const std::vector<PathSample> samples = {{.other = other,
+                                              .traffic = {.delivered = rate / 20},
+                                              .backlogged = true,
+                                              .round_trip = milliseconds(100),
+                                              .carried = carried}};
     warmer_.OnSamples(samples, now_);
   }
   std::uint64_t TakeAll(PeerId other) {
@@ -51,6 +54,36 @@ TEST_F(WarmerTest, PathIsWarmedUntilItsRateRisesNoMore) {
   EXPECT_EQ(warmer_.warming(), kA) << "that was another path";
   for (int tick = 0; tick < 12; ++tick) Deliver(kA, 50e6);
   EXPECT_FALSE(warmer_.is_active());
+}
+
+TEST_F(WarmerTest, PathIsWarmOnceItsConnectionsHaveCarriedEnough) {
+  for (const PeerId other : {kA, kB}) Know(other);
+  Deliver(kA, 50e6, Warmer::kBytesMax - 1);
+  EXPECT_FALSE(warmer_.has_warm());
+  Begin(kA);
+  EXPECT_EQ(warmer_.warming(), kA);
+  Begin(kB);
+  Deliver(kB, 50e6, Warmer::kBytesMax);
+  Deliver(kA, 50e6, Warmer::kBytesMax);
+  EXPECT_FALSE(warmer_.is_active()) << "operations have warmed both";
+  EXPECT_TRUE(warmer_.has_warm());
+  Begin(kA);
+  EXPECT_FALSE(warmer_.is_active());
+  Deliver(kA, 50e6, 1);
+  Begin(kA);
+  EXPECT_EQ(warmer_.warming(), kA) << "its connections were replaced";
+}
+
+TEST_F(WarmerTest, PathWhoseRateRoseNoMoreIsWarmWhateverItHasCarried) {
+  Know(kA);
+  Begin(kA);
+  for (int tick = 0; warmer_.is_active() && tick < 100; ++tick) Deliver(kA, 1e6, 500'000);
+  EXPECT_TRUE(warmer_.has_warm());
+  Begin(kA);
+  EXPECT_FALSE(warmer_.is_active());
+  Deliver(kA, 1e6, 499'999);
+  Begin(kA);
+  EXPECT_TRUE(warmer_.is_active()) << "over other connections";
 }
 
 TEST_F(WarmerTest, PathsAreWarmedOneAfterTheOtherWhenTheirTimeHasCome) {
