@@ -12,6 +12,14 @@ constexpr Duration kRecent = std::chrono::minutes(5);
 constexpr Duration kReportPause = std::chrono::seconds(1);
 constexpr Duration kPasses = std::chrono::seconds(3);
 constexpr Duration kPause = std::chrono::seconds(1);
+constexpr double kColdRoundTrips = 32;
+constexpr double kColdBytesMax = 64 << 20;
+
+bool IsCold(const flow::PathSample& sample) {
+  const double of_round_trip =
+      sample.bandwidth.bytes_per_second * std::chrono::duration<double>(sample.round_trip).count();
+  return static_cast<double>(sample.carried) < std::min(kColdRoundTrips * of_round_trip, kColdBytesMax);
+}
 
 // Differs by over a quarter and over a millisecond: less may be a queue in a host.
 bool IsAnotherRoute(Duration reported, Duration now) {
@@ -66,7 +74,8 @@ void PathReports::Add(std::span<const flow::PathSample> samples, const flow::Ban
   for (const flow::PathSample& sample : samples) {
     Path& path = paths_[sample.other];
     path.round_trip.Add(sample.round_trip, now);
-    path.rate.Add(sample.bandwidth, now);
+    const bool is_measured = sample.bandwidth.is_measured && !IsCold(sample);
+    path.rate.Add({.bytes_per_second = sample.bandwidth.bytes_per_second, .is_measured = is_measured}, now);
   }
   uplink_.Add(uplink, now);
 }

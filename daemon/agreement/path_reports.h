@@ -7,6 +7,10 @@
 //                      between measurements do not count; at once when a probe ends
 //   a lower bound      where it exceeds what is known; where nothing is, only when a probe ends, which had its chance
 //
+// While a path is cold, what is measured is a lower bound, too: until its connections have carried what 32 round trips
+// at that rate do, at most 64 MiB. A short transfer over cold connections ends before they show what the path takes,
+// and a plan that avoids the path never learns better.
+//
 // A report is made of what is new, or differs by over a quarter from the last one; at most one a second for each path.
 //
 // Bottlenecks that are shared with other hosts (a receiver's downlink, a site's uplink) do not show.

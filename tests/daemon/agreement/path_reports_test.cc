@@ -26,6 +26,7 @@ class PathReportsTest : public testing::Test {
       const flow::PathSample sample{.other = other,
                                     .traffic = {},
                                     .round_trip = round_trip_,
+                                    .carried = carried_,
                                     .bandwidth = {.bytes_per_second = rate, .is_measured = is_measured}};
       reports_.Add({&sample, 1}, uplink_, now_);
       for (const PathReport& report : reports_.Take(now_)) reports.push_back(report);
@@ -46,6 +47,7 @@ class PathReportsTest : public testing::Test {
   flow::Bandwidth uplink_;
   TimePoint now_{seconds(10)};
   Duration round_trip_ = milliseconds(100);
+  std::uint64_t carried_ = std::uint64_t{1} << 30;
 };
 
 TEST_F(PathReportsTest, WhatIsMeasuredIsReportedOnceWithItsRoundTrip) {
@@ -64,6 +66,16 @@ TEST_F(PathReportsTest, AChangeOfMoreThanAQuarterIsReportedAndNoiseIsNot) {
   }
   EXPECT_EQ(Last(Run(kA, 5e6, seconds(4)), kA), 5e6);
   EXPECT_EQ(Last(Run(kA, 50e6, seconds(1)), kA), 50e6) << "more at once";
+}
+
+TEST_F(PathReportsTest, WhatAColdPathShowsIsALowerBound) {
+  carried_ = 32 * 1'000'000 - 1;
+  EXPECT_TRUE(Run(kA, 10e6, seconds(10)).empty()) << "less than 32 round trips of 100 ms at this rate";
+  EXPECT_EQ(Last(Run(kA, 9e6, seconds(1)), kA), 9e6) << "but more than at this one";
+  EXPECT_EQ(Last(Run(kA, 90e6, seconds(1)), kA), 90e6) << "the path takes so much, at least";
+  EXPECT_TRUE(Run(kA, 20e6, seconds(10)).empty());
+  carried_ = 64 << 20;
+  EXPECT_EQ(Last(Run(kA, 70e6, seconds(10)), kA), 70e6) << "fast ones are known sooner";
 }
 
 TEST_F(PathReportsTest, ALossThatPassesIsNoNews) {
