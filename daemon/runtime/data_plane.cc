@@ -16,8 +16,6 @@ namespace {
 // A packet of 1500 bytes carries 1448.
 constexpr double kBytesPerMbit = 1e6 / 8 * 1448 / 1500;
 constexpr Duration kHoldOffer = std::chrono::seconds(2);
-constexpr const char* kStopping = "the daemon is stopping";
-constexpr const char* kDrained = "an operator takes this daemon out of service: use another host's";
 constexpr Duration kTickMin = std::chrono::milliseconds(5);
 constexpr Duration kTickMax = std::chrono::milliseconds(100);
 
@@ -118,6 +116,7 @@ void DataPlane::TickAll() {
   shares_->Age(now);
   memory_->Age(now);
   TryHeldOffers(now);
+  AskForTheHeld(now);
   ArmTick();
 }
 
@@ -362,40 +361,9 @@ Status DataPlane::MayJoin(const local::TrainerSession& session, const std::optio
           "user " + user + " may not join " + which + ": the daemon's option --allow-user names others"};
 }
 
-void DataPlane::OnJoin(const std::shared_ptr<local::TrainerSession>& session, const local::JoinOrder& order) {
-  if (shutting_down_) return session->JoinRefused(Status(Code::kShuttingDown, kStopping));
-  if (draining_) return session->JoinRefused(Status(Code::kShuttingDown, kDrained));
-  control::JoinRequest join;
-  join.set_group(order.group);
-  // Made-up names differ: a process may have several sessions, or join again before its last membership has ended.
-  const std::string suffix = "-" + std::to_string(session->pid()) + "." + std::to_string(next_request_);
-  const std::string made_up = options_.identity.name.substr(0, abi::kPeerNameBytes - 1 - suffix.size()) + suffix;
-  join.set_name(order.name.empty() ? made_up : order.name);
-  join.set_wait_world(order.wait_world);
-  join.set_min_world(order.min_world);
-  join.set_fail_on_peer_loss(order.fail_on_peer_loss);
-  join.set_hung_ms(order.hung_ms);
-  Ask(session, std::move(join));
-}
-
-void DataPlane::Ask(const std::shared_ptr<local::TrainerSession>& session, control::JoinRequest request) {
-  const std::uint64_t id = next_request_++;
-  request.set_request_id(id);
-  control::ToMaster message;
-  *message.mutable_join() = request;
-  joining_.emplace(id, Joining{session, std::move(request)});
-  if (master_up_) return control_->ToMaster(std::move(message));
-  session->JoinProgress(Code::kMasterUnreachable, NoMasterText());
-}
-
 std::string DataPlane::NoMasterText() const {
   const std::string text = "the daemon has no connection to the master at " + options_.identity.master;
   return text + (master_refusal_.empty() ? " and waits for it" : ": " + master_refusal_);
-}
-
-void DataPlane::OnSessionOver(const std::shared_ptr<local::TrainerSession>& session) {
-  // An answer that still comes is withdrawn, because nobody waits for it.
-  std::erase_if(joining_, [&](const auto& entry) { return entry.second.session == session; });
 }
 
 std::string DataPlane::StatusJson() {
@@ -457,6 +425,7 @@ void DataPlane::OnPeerEnded(PeerId self) {
   // The runtime is on the stack.
   asio::post(context_, [this, self] {
     peers_.erase(self);
+    AskForTheHeld(clock_.Now());
     if (shutting_down_ && peers_.empty()) control_->OnDrained();
   });
 }

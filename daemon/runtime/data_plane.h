@@ -147,6 +147,8 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
     net::LinkOffer offer;
     TimePoint until;
   };
+  static constexpr const char* kStopping = "the daemon is stopping";
+  static constexpr const char* kDrained = "an operator takes this daemon out of service: use another host's";
   static constexpr std::size_t kEventsMax = 128;
   static constexpr std::size_t kHeldOffersMax = 1024;
   static constexpr std::size_t kHeldOffersOfOneMax = 256;  // of one daemon, if it is known
@@ -159,8 +161,13 @@ class DataPlane final : public RuntimeSink, public local::SessionSink {
   struct Joining {
     std::shared_ptr<local::TrainerSession> session;
     control::JoinRequest request;
+    std::optional<TimePoint> held_until = {};  // the master is asked then, or once nothing is left to inherit
   };
   void Ask(const std::shared_ptr<local::TrainerSession>& session, control::JoinRequest request);
+  void SendJoin(const control::JoinRequest& request);
+  // Returns whether a peer of this host is in the group that has no trainer any more.
+  bool IsAnyLeaving(const std::string& group) const;
+  void AskForTheHeld(TimePoint now);
   void SendRoster();
   std::string NoMasterText() const;
   void ReportNoMaster();

@@ -159,25 +159,27 @@ std::string TrainersComeBeforeTheMaster(std::uint64_t seed) {
   return InTurn(Join(planes), AllReduce(planes, 1));
 }
 
-// Others come a second later, as processes that are started again do.
-std::string JoinAnew(Planes& planes) {
+// Others come after a pause, as processes that are started again do.
+std::string JoinAnew(Planes& planes, Duration pause) {
   World& world = planes.world();
   planes.LoseTrainers();
-  world.RunFor(kSecond);
+  world.RunFor(pause);
   const std::size_t before = world.lanes_made();
   if (std::string why = planes.Join(); !why.empty()) return why;
   const std::size_t fresh = world.lanes_made() - before;
   return fresh == 0 ? "" : std::to_string(fresh) + " of their lanes are fresh connections";
 }
 
-std::string TrainersComeAgain(std::uint64_t seed, bool far) {
+std::string TrainersComeAgain(std::uint64_t seed, bool far, Duration pause = kSecond) {
   Planes planes({.daemons = 3, .seed = seed, .far = far});
-  const auto anew = [&planes] { return JoinAnew(planes); };
+  const auto anew = [&] { return JoinAnew(planes, pause); };
   return InTurn(Join(planes), AllReduce(planes, 1), anew, AllReduce(planes, 2), anew, AllReduce(planes, 3));
 }
 
 std::string TrainersComeAgainNearby(std::uint64_t seed) { return TrainersComeAgain(seed, false); }
 std::string TrainersComeAgainFar(std::uint64_t seed) { return TrainersComeAgain(seed, true); }
+// Before the peers of those that ended have left.
+std::string TrainersComeAgainAtOnce(std::uint64_t seed) { return TrainersComeAgain(seed, true, Duration()); }
 
 // Connections that fall silent while nobody uses them.
 std::string KeptLanesFallSilent(std::uint64_t seed) {
@@ -208,6 +210,7 @@ constexpr Scenario kScenarios[] = {
     {"TrainersThatComeBeforeTheMasterWaitForIt", &TrainersComeBeforeTheMaster},
     {"TrainersThatComeAgainUseTheSameConnections", &TrainersComeAgainNearby},
     {"TrainersThatComeAgainUseTheSameConnectionsFar", &TrainersComeAgainFar},
+    {"TrainersThatComeAgainAtOnceUseTheSameConnections", &TrainersComeAgainAtOnce},
     {"KeptConnectionsThatFallSilentAreReplaced", &KeptLanesFallSilent},
 };
 
