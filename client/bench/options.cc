@@ -55,6 +55,9 @@ struct Raw {
   std::string rounding = "nearest";
   std::string algorithm;
   std::string beside;
+  std::uint32_t quorum = 0;
+  std::uint32_t grace_ms = 0;
+  std::string late = "drop";
   std::uint32_t timeout_s = 300;
   std::uint32_t settle_s = 0;
 };
@@ -96,6 +99,18 @@ void AddRunOptions(CLI::App* app, Options* options, Raw* raw) {
          "Measure each size a second time, while an all-reduce of this size is under way all the time (default: "
          "once only)")
       ->check(CLI::Validator(CheckBytes, "SIZE"));
+  auto* const quorum = app->add_option("--quorum", raw->quorum,
+                                       "Ranks whose inputs an all_reduce waits for; the table counts late ones "
+                                       "(default: all)")
+                           ->check(CLI::Range(1U, kWorldMax));
+  app->add_option("--grace", raw->grace_ms, "Milliseconds to wait for more of them")
+      ->capture_default_str()
+      ->check(CLI::Range(0U, 86'400'000U))
+      ->needs(quorum);
+  app->add_option("--late", raw->late, "What becomes of an input that comes late: drop, or next (is added to the next)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"drop", "next"}))
+      ->needs(quorum);
   app->add_option("--priority", options->priority, "Of what is measured; that of --beside has 0")
       ->capture_default_str()
       ->check(CLI::Range(0U, 255U));
@@ -164,6 +179,9 @@ std::string Join(const Raw& raw, Options* options) {
   for (const std::string& baseline : raw.baselines) options->baselines.push_back(*ParseBaseline(baseline));
   options->timeout = std::chrono::seconds(raw.timeout_s);
   options->settle = std::chrono::seconds(raw.settle_s);
+  options->quorum = Quorum::Ranks(raw.quorum);
+  options->grace = std::chrono::milliseconds(raw.grace_ms);
+  options->late = raw.late == "next" ? Late::kNext : Late::kDropped;
   if (!raw.beside.empty()) options->beside_bytes = *ParseBytes(raw.beside);
   if (!raw.beside.empty() && options->beside_bytes < sizeof(float)) return "--beside takes 4 bytes at least";
   if (options->min_bytes > options->max_bytes) return "--min-bytes is more than --max-bytes";
@@ -185,9 +203,12 @@ std::string Join(const Raw& raw, Options* options) {
   if (options->collective == OpKind::kBroadcast) options->in_place = true;
   const char* reason = nullptr;
   if (!IsSupported(reduction.dtype, reduction.op, reduction.codec, &reason)) return reason;
-  if (reduction.feedback &&
-      !CanFeedBack(options->collective, reduction.dtype, reduction.op, reduction.codec, Late::kDropped, &reason))
+  if (!CanAgreeOnInputs(options->collective, reduction.op, options->quorum, 0, &reason)) return reason;
+  const bool keeps_late = options->late == Late::kNext;
+  if ((reduction.feedback || keeps_late) &&
+      !CanFeedBack(options->collective, reduction.dtype, reduction.op, reduction.codec, options->late, &reason))
     return reason;
+  if (keeps_late && options->check) return "--check knows no sums of what came late: use --late drop";
   if (options->collective == OpKind::kSend && reduction.codec.codec != Codec::kNone) return kMessagesHaveNoCodec;
   if (options->collective == OpKind::kSend && options->world == 1) return "send is between ranks: --world 2 or more";
   if (options->tensors > 1 && options->collective != OpKind::kAllReduce) return "--tensors is for all_reduce";

@@ -32,8 +32,11 @@ struct Options {
   std::uint32_t warmup = 3;
   std::chrono::seconds settle{};  // wait for better plans before the first size is measured
   std::uint32_t in_flight = 1;
-  std::uint32_t tensors = 1;       // that the buffer is of, of an all_reduce (Session::AllReduceMany)
-  std::uint32_t priority = 0;      // of what is measured; the companion has 0
+  std::uint32_t tensors = 1;   // that the buffer is of, of an all_reduce (Session::AllReduceMany)
+  std::uint32_t priority = 0;  // of what is measured; the companion has 0
+  Quorum quorum;               // of what is measured
+  std::chrono::milliseconds grace{};
+  Late late = Late::kDropped;
   std::uint64_t beside_bytes = 0;  // size of the companion in a second measurement; 0: no second one
   bool in_place = false;
   std::optional<std::int32_t> device;  // whose memory to reduce; nullopt: shared memory of the host

@@ -77,6 +77,7 @@ nlohmann::ordered_json ToObject(const SizeResult& result) {
       {"in_place", result.in_place},
       {"device", result.device ? nlohmann::ordered_json(*result.device) : nlohmann::ordered_json()},
       {"retries", result.retries},
+      {"inputs_late", result.inputs_late},
       {"beside", ToObject(result.beside)},
       {"compare", ToObject(result.baselines)},
       {"trainer_cpu_seconds", result.trainer.cpu_seconds},
@@ -165,6 +166,11 @@ std::string TableRow(const SizeResult& result) {
   if (result.world_size != result.world_before) {
     row += "# the world changed from " + std::to_string(result.world_before) + " to " +
            std::to_string(result.world_size) + " peers: times are of both, busbw is of the last\n";
+  }
+  if (result.inputs_late > 0) {
+    const std::uint64_t inputs = std::uint64_t{result.iterations} * result.in_flight * result.world_size;
+    row += "# late: " + std::to_string(result.inputs_late) + " of " + std::to_string(inputs) +
+           " inputs, which the operations went on without\n";
   }
   if (result.beside) row += BesideRow(result);
   for (const BaselineResult& baseline : result.baselines) row += BaselineRow(result, baseline);

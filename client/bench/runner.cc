@@ -145,6 +145,7 @@ Status Runner::Measure(SizeResult* result) {
   result->time = Summarise(result->times_ms);
   result->algbw_gb_per_s = AlgorithmBandwidth(result->bytes, result->time.median_ms);
   result->busbw_gb_per_s = BusBandwidth(result->algbw_gb_per_s, result->world_size, result->collective);
+  result->inputs_late = totals.late;
   result->wire_bytes = totals.wire_bytes / std::max<std::uint64_t>(totals.operations, 1);
   const double line_bytes_per_ms = options_.line_mbit * 1e6 / 8 / 1e3;
   if (line_bytes_per_ms > 0) {
@@ -207,7 +208,7 @@ Status Runner::MeasureBaselines(SizeResult* result) {
 }
 
 std::string Runner::FeedbackName(const SizeResult& result, std::uint32_t operation) const {
-  if (!options_.reduction.feedback) return "";
+  if (!options_.reduction.feedback && options_.late != Late::kNext) return "";
   return "bench." + std::to_string(result.count) + "." + std::to_string(operation);
 }
 
@@ -229,9 +230,13 @@ Result<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
       if (!send.ok()) return send.status();
       sends.push_back(std::move(send.value()));
     }
-    auto work = StartCollective(
-        *session_, options_.collective, options_.reduction, buffers,
-        {.algorithm = options_.algorithm, .priority = options_.priority, .error_feedback = FeedbackName(*result, i)});
+    auto work = StartCollective(*session_, options_.collective, options_.reduction, buffers,
+                                {.algorithm = options_.algorithm,
+                                 .priority = options_.priority,
+                                 .quorum = options_.quorum,
+                                 .late = options_.late,
+                                 .grace = options_.grace,
+                                 .error_feedback = FeedbackName(*result, i)});
     if (!work.ok()) return work.status();
     works.push_back(std::move(work.value()));
   }
@@ -250,6 +255,7 @@ Result<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
     totals->wire_bytes += outcome.wire_bytes;
     ++totals->operations;
     result->retries += outcome.retries;
+    totals->late += outcome.absent.size();
     result->world_size = outcome.world_size;
     result->algorithm = outcome.algorithm;
   }

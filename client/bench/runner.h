@@ -34,6 +34,7 @@ class Runner {
   struct Totals {
     std::uint64_t wire_bytes = 0;
     std::uint64_t operations = 0;
+    std::uint64_t late = 0;  // inputs, of all ranks
   };
 
   // Returns the maximum of all ranks' values.

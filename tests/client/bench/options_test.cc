@@ -49,6 +49,14 @@ TEST(BenchOptionsTest, WrongOptionsAreOneLineAndStatusTwo) {
                                                        {"--priority", "256"},
                                                        {"--bytes", "4K,,1X"},
                                                        {"--compare", "gloo"},
+                                                       {"--grace", "5"},
+                                                       {"--late", "next"},
+                                                       {"--quorum", "0"},
+                                                       {"--quorum", "2", "--late", "never"},
+                                                       {"--quorum", "2", "--op", "max"},
+                                                       {"--quorum", "2", "--collective", "all_gather"},
+                                                       {"--quorum", "2", "--late", "next", "--dtype", "i32"},
+                                                       {"--quorum", "2", "--late", "next", "--check"},
                                                        {"--tensors", "0"},
                                                        {"--tensors", "2", "--collective", "all_gather"},
                                                        {"--collective", "barrier"},
@@ -71,6 +79,14 @@ TEST(BenchOptionsTest, EveryCodecIsReadAndInTheHelp) {
     EXPECT_EQ(Parse({"--codec", info.name}).options.reduction.codec, info.codec);
     EXPECT_NE(help.find(info.name, help.find("--codec")), std::string::npos) << info.name;
   }
+}
+
+TEST(BenchOptionsTest, QuorumGraceAndLateGoTogether) {
+  EXPECT_EQ(Parse({}).options.quorum, Quorum::All());
+  const Options options = Parse({"--quorum", "3", "--grace", "50", "--late", "next"}).options;
+  EXPECT_EQ(options.quorum, Quorum::Ranks(3));
+  EXPECT_EQ(options.grace.count(), 50);
+  EXPECT_EQ(options.late, Late::kNext);
 }
 
 TEST(BenchOptionsTest, NamesBecomeTypes) {

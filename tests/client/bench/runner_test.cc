@@ -114,6 +114,17 @@ TEST(RunnerTest, AWorldThatChangesIsReported) {
   EXPECT_NE(TableRow(result).find("# the world changed from 3 to 2 peers: "), std::string::npos) << TableRow(result);
 }
 
+TEST(RunnerTest, LateInputsAreCounted) {
+  SizeResult result;
+  result.iterations = 20;
+  result.world_size = 3;
+  EXPECT_EQ(TableRow(result).find("late"), std::string::npos);
+  result.inputs_late = 7;
+  EXPECT_NE(TableRow(result).find("# late: 7 of 60 inputs, which the operations went on without"), std::string::npos)
+      << TableRow(result);
+  EXPECT_NE(ToJson({result}, 0).find("\"inputs_late\": 7"), std::string::npos);
+}
+
 TEST(RunnerTest, AnAllGatherHasNoReduction) {
   SizeResult result;
   EXPECT_NE(TableRow(result).find("  sum "), std::string::npos);
