@@ -125,6 +125,7 @@ class Coordinator final : public GroupSink {
   void Send(PeerId peer, control::FromMaster message) override;
   void Retire(FormerPeer former) override;
   void CountContradiction() override { ++contradictions_; }
+  void OnPlanned(const Group& group) override { timeline_.OnPlanned(group.name(), group.slow_peer(), now_); }
   void Changed(const Group& group) override;
   bool MayChange(const Group& group) const override { return !unrecorded_.Contains(group.name()); }
   bool FailsToRecord() const override { return record_fails_; }

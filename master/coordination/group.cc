@@ -392,6 +392,7 @@ void Group::TryPrepare() {
 void Group::TryReplan(TimePoint now) {
   if (!views_.prepared().empty() || views_.revoking()) return;
   std::optional<control::View> view = planner_.Replan(current(), now);
+  sink_.OnPlanned(*this);
   if (!view) return;
   view->set_epoch(sink_.NextEpoch().value);
   views_.Prepare(*view);

@@ -51,6 +51,8 @@ class GroupSink {
   virtual void Send(PeerId peer, control::FromMaster message) = 0;
   // The peer was dropped. The host fills in the fields about its daemon.
   virtual void Retire(FormerPeer former) = 0;
+  // Its slow_peer() may be another one.
+  virtual void OnPlanned(const Group& group) = 0;
   virtual void CountContradiction() = 0;  // two members hold different outcomes of one operation
   // The views of this group changed: they are journaled before any later message to its peers is sent.
   virtual void Changed(const Group& group) = 0;
@@ -109,6 +111,7 @@ class Group {
   const OpHistory& history() const { return history_; }
   // What its peers have sent, of whom this process has heard.
   const TrafficBill& traffic() const { return bill_; }
+  const std::optional<ViewPlanner::SlowPeer>& slow_peer() const { return planner_.slow_peer(); }
   const Pricing& pricing() const { return options_.pricing; }
   // Returns whether a recovery runs.
   bool collecting() const { return recovery_.has_value(); }

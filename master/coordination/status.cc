@@ -146,6 +146,11 @@ json TrafficJson(const TrafficBill& bill, const Pricing& pricing, TimePoint now,
           {"rest", {{"bytes", rest.bytes}, {"cost", CostJson(pricing, rest.cost)}}}};
 }
 
+json SlowHostJson(const Group& group) {
+  if (!group.slow_peer()) return nullptr;
+  return {{"name", group.slow_peer()->name}, {"ratio", Rounded(group.slow_peer()->ratio)}};
+}
+
 json GroupJson(const Group& group, bool paths, TimePoint now) {
   json ring = json::array();
   for (const std::uint32_t rank : group.current().ring()) {
@@ -161,6 +166,7 @@ json GroupJson(const Group& group, bool paths, TimePoint now) {
               {"collecting", group.collecting()},
               {"prepared", prepared == Epoch() ? json() : json(ToString(prepared))},
               {"hung_ms", group.current().hung_ms()},
+              {"slow_host", SlowHostJson(group)},
               {"ring", std::move(ring)},
               {"cost_hour", CostJson(group.pricing(), group.traffic().CostOfHour(now))},
               {"cost_operation", CostJson(group.pricing(), group.traffic().CostOfOperation(now))},

@@ -5,7 +5,7 @@
 //               "currency": of prices, or null},
 //    "daemons": [{"name", "site", "address", "connected", "draining", "peers", "memory_used", "memory_max"}],
 //    "groups": [{"name", "epoch": "t.c", "world_size", "min_world", "collecting", "prepared": epoch or null, "hung_ms",
-//                "ring": [names], "cost_hour", "cost_operation",
+//                "slow_host": {"name", "ratio"} or null, "ring": [names], "cost_hour", "cost_operation",
 //                "peers": [{"peer_id", "name", "site", "address", "daemon", "rank", "state", "why", "online",
 //                           all of proto/peer_counts.h,
 //                           "live": {"ops_per_s", "op_ms", "sent_mbit",

@@ -1,6 +1,8 @@
 #include "master/coordination/timeline.h"
 
 #include <algorithm>
+#include <iomanip>
+#include <sstream>
 #include <utility>
 
 #include "master/coordination/names.h"
@@ -105,6 +107,20 @@ void Timeline::OnInstalled(const std::string& group, Epoch epoch, TimePoint now)
   Add(now,
       {.kind = "adopted", .group = group, .text = "view " + ToString(epoch) + " is in force: " + Peers(world->second)});
   said.worlds.erase(said.worlds.begin(), std::next(world));
+}
+
+void Timeline::OnPlanned(const std::string& group, const std::optional<ViewPlanner::SlowPeer>& slow, TimePoint now) {
+  const std::string name = slow ? slow->name : "";
+  const auto said = groups_.find(group);
+  if (name == (said == groups_.end() ? "" : said->second.slow)) return;
+  const std::string before = std::exchange(groups_[group].slow, name);
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(1);
+  if (slow) text << "large operations take " << slow->ratio << " times as long as they would without this host's line";
+  Add(now, {.kind = slow ? kSlowHost : kSlowHostOver,
+            .group = group,
+            .who = slow ? name : before,
+            .text = slow ? text.str() : "large operations would not be twice as fast without it any more"});
 }
 
 void Timeline::OnDropped(const FormerPeer& former, TimePoint now) {

@@ -10,18 +10,24 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "master/coordination/former_peers.h"
+#include "master/coordination/view_planner.h"
 #include "proto/clock.h"
 #include "proto/control.pb.h"
 #include "proto/event_log.h"
 #include "proto/ids.h"
 
 namespace ringway {
+
+// Kinds of events that are logged, too.
+inline constexpr const char* kSlowHost = "slow_host";
+inline constexpr const char* kSlowHostOver = "slow_host_over";
 
 class Timeline {
  public:
@@ -40,6 +46,8 @@ class Timeline {
   // A member has adopted a prepared view.
   void OnInstalled(const std::string& group, Epoch epoch, TimePoint now);
   void OnDropped(const FormerPeer& former, TimePoint now);
+  // `slow`: whose host makes the group's operations slow now.
+  void OnPlanned(const std::string& group, const std::optional<ViewPlanner::SlowPeer>& slow, TimePoint now);
   // No peer is left in it.
   void Forget(const std::string& group) { groups_.erase(group); }
 
@@ -54,6 +62,7 @@ class Timeline {
     Epoch revoked;
     std::map<Epoch, std::size_t> worlds;           // sizes of prepared views, the newest few
     std::map<std::uint64_t, std::string> members;  // names of the newest view's
+    std::string slow;                              // the name of whose host is; empty: nobody's
     bool is_recovering() const { return recovery != Epoch() && recovery >= installed; }
   };
 

@@ -4,6 +4,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "master/coordination/names.h"
+#include "master/planning/slow_host.h"
 #include "master/planning/topology.h"
 #include "proto/lane_roles.h"
 
@@ -56,10 +58,20 @@ std::optional<control::View> ViewPlanner::Replan(const control::View& current, T
   news_.reset();
   control::View view = current;
   const PathMatrix paths = PathsOf(current);
+  LookForSlowHost(paths, current);
   if (!Improve(paths, PlanFor(paths), &view)) return std::nullopt;
   view.clear_verdicts();
   view.clear_next_seq();
   return view;
+}
+
+void ViewPlanner::LookForSlowHost(const PathMatrix& paths, const control::View& current) {
+  const std::optional<SlowHost> found = FindSlowHost(paths, current.plan());
+  slow_peer_.reset();
+  if (!found) return;
+  const control::PeerInfo& info = current.members(static_cast<int>(found->peer));
+  slow_peer_ = {
+      .peer = PeerId(info.peer_id()), .name = NameOfPeer(info) + " at daemon " + info.daemon(), .ratio = found->ratio};
 }
 
 control::View ViewPlanner::MakeView(Epoch epoch, const std::set<PeerId>& members, const GroupPeers& peers,

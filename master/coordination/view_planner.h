@@ -42,6 +42,13 @@ class ViewPlanner {
   // Returns the current view with a better plan, still under its epoch, once a burst of measurements has ended; nothing
   // if there is no better plan, or no news since the last call that looked for one.
   std::optional<control::View> Replan(const control::View& current, TimePoint now);
+  // Returns the host that makes the group's large operations over twice as slow, as Replan has last found it.
+  struct SlowPeer {
+    PeerId peer;
+    std::string name;  // its own, and its daemon's
+    double ratio = 1;
+  };
+  const std::optional<SlowPeer>& slow_peer() const { return slow_peer_; }
   // Paths between the members of a view, in rank order. REQUIRES: it has members.
   PathMatrix PathsOf(const control::View& view) const;
   // What has been measured, as it was reported.
@@ -53,6 +60,7 @@ class ViewPlanner {
   // Returns the part of a plan that depends only on the distances between the members: no routes, no algorithms.
   control::Plan PlanFor(const PathMatrix& paths) const;
   void AddNews(TimePoint now);
+  void LookForSlowHost(const PathMatrix& paths, const control::View& current);
 
   // Measurements have changed since the plan was made: since when, and when last.
   struct News {
@@ -66,6 +74,7 @@ class ViewPlanner {
   HostRates& rates_;
   PathBook paths_;
   std::optional<News> news_;
+  std::optional<SlowPeer> slow_peer_;
 };
 
 }  // namespace ringway

@@ -2,6 +2,7 @@
 
 #include <ringway/types.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -137,6 +138,19 @@ void LogDropped(const FormerPeer& former) {
   shell::Log(left ? Level::kInfo : Level::kWarning, left ? "peer_left" : "peer_dropped",
              PeerFields(former.peer, {former.group, former.name, former.address}) +
                  Fields{{"daemon", former.daemon}, {"why", former.why}});
+}
+
+void LogSlowHosts(const Timeline& timeline, std::uint64_t* last) {
+  if (*last > timeline.log().last_number()) *last = 0;  // it is another coordinator's
+  const std::deque<Event>& all = timeline.log().all();
+  const auto is_old = [last](const Event& event) { return event.number <= *last; };
+  for (auto next = std::partition_point(all.begin(), all.end(), is_old); next != all.end(); ++next) {
+    *last = next->number;
+    if (next->kind != kSlowHost && next->kind != kSlowHostOver) continue;
+    const bool is_slow = next->kind == kSlowHost;
+    shell::Log(is_slow ? Level::kWarning : Level::kInfo, is_slow ? "slow_host" : "slow_host_over",
+               {{"group", next->group}, {"host", next->who}, {"text", next->text}});
+  }
 }
 
 }  // namespace ringway

@@ -19,4 +19,8 @@ void LogToDaemon(const Coordinator::Action& action, const Coordinator& coordinat
 // One line for a peer that was dropped or has left, whether its daemon is connected or not.
 void LogDropped(const FormerPeer& former);
 
+// One line for each host that has been found to make a group slow, or to do so no more, in events after `*last`, which
+// becomes the newest one's number.
+void LogSlowHosts(const Timeline& timeline, std::uint64_t* last);
+
 }  // namespace ringway

@@ -452,6 +452,7 @@ ProcessFacts Server::Facts(TimePoint now) const {
 void Server::Drain() {
   WriteChanges();
   for (const FormerPeer& former : coordinator_->TakeDropped()) LogDropped(former);
+  LogSlowHosts(coordinator_->timeline(), &events_logged_);
   for (Coordinator::Action& action : coordinator_->TakeActions()) {
     const auto found = sessions_.find(action.connection);
     if (found == sessions_.end()) continue;

@@ -178,6 +178,7 @@ class Server final : public StoreSink {
   TimePoint queries_next_{};  // when the next slice may begin
   LogBudget log_budget_;
   std::uint64_t stranger_lines_ = 0;
+  std::uint64_t events_logged_ = 0;  // number of the newest that was looked at
 };
 
 }  // namespace ringway

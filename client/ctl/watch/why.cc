@@ -219,6 +219,17 @@ void AddSlowPath(const View& view, Causes& out) {
                  "of it"});
 }
 
+void AddSlowHost(const View& view, Causes& out) {
+  const auto slow = view.group.find("slow_host");
+  if (slow == view.group.end() || !slow->is_object()) return;
+  out.push_back(
+      {"line slow",
+       "the line of " + Printable(Text(*slow, "name")) + " makes large operations take " +
+           NumberText(NumberOr(*slow, "ratio", 1)) + " times as long as they would without that host",
+       "measure that line (iperf3) and look at what else uses it, or train without that host: ringwayctl plan "
+       "shows the rates"});
+}
+
 void AddSlowLine(const View& view, Causes& out) {
   std::vector<std::string> waiting;
   double seconds = 0;
@@ -364,8 +375,8 @@ Result<View> ViewOf(const json& status, const std::string& group) {
 
 Causes CausesOf(const View& view) {
   Causes out;
-  for (const auto add : {AddMaster, AddRecovery, AddLateTrainers, AddSlowLine, AddMemory, AddLosses, AddSlowPath,
-                         AddLateOnAverage, AddJoins}) {
+  for (const auto add : {AddMaster, AddRecovery, AddLateTrainers, AddSlowLine, AddSlowHost, AddMemory, AddLosses,
+                         AddSlowPath, AddLateOnAverage, AddJoins}) {
     add(view, out);
   }
   return out;

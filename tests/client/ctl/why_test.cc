@@ -57,6 +57,17 @@ TEST_F(WhyTest, WhoWaitsForSomebodyElseIsBehindWhomItWaitsFor) {
               HasSubstr("the trainer of b (rank 1, at daemon d-b) has not submitted it, for it waits for c"));
 }
 
+TEST_F(WhyTest, HostThatMakesOperationsSlowIsNamed) {
+  group()["slow_host"] = {{"name", "c at daemon d-c"}, {"ratio", 3.25}};
+  const Cause cause = Only("line slow");
+  EXPECT_THAT(cause.what,
+              HasSubstr("the line of c at daemon d-c makes large operations take 3.25 times as long as they "
+                        "would without that host"));
+  EXPECT_THAT(cause.remedy, HasSubstr("iperf3"));
+  group()["slow_host"] = nullptr;
+  EXPECT_TRUE(Causes().empty());
+}
+
 TEST_F(WhyTest, OperationThatAllHaveSubmittedPointsAtTheBusiestPath) {
   live(0)["wait"] = Wait("0:7", 3000, json::array(), "data");
   group()["paths"] = {{"ranks", {"a", "b", "c"}},

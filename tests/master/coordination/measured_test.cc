@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 #include <ringway/types.h>
 
+#include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "master/coordination/status.h"
 #include "tests/master/coordination/coordinator_fixture.h"
 
 namespace ringway {
@@ -52,6 +55,40 @@ class MeasuredTest : public CoordinatorTest {
 
   PathMatrix Paths() const { return coordinator_->groups().at("g")->CurrentPaths(); }
 };
+
+TEST_F(MeasuredTest, AHostWhoseLineMakesOperationsSlowIsNamedUntilItIsNone) {
+  Form(4);
+  const auto slow = [this] { return coordinator_->groups().at("g")->slow_peer(); };
+  const auto events = [this](const std::string& kind) {
+    const auto& all = coordinator_->timeline().log().all();
+    return std::count_if(all.begin(), all.end(), [&](const Event& event) { return event.kind == kind; });
+  };
+  const auto say_all = [this](std::uint64_t rate_of_3) {
+    for (std::uint64_t a = 1; a <= 4; ++a) {
+      SayRate(a, 0, a == 3 ? rate_of_3 : 50'000'000);
+      for (std::uint64_t b = 1; b <= 4; ++b) {
+        if (a != b) SayRate(a, b, a == 3 || b == 3 ? rate_of_3 : 50'000'000);
+      }
+    }
+    Settle();
+  };
+  EXPECT_FALSE(slow());
+  say_all(2'000'000);
+  ASSERT_TRUE(slow());
+  EXPECT_EQ(slow()->peer, PeerId(peers_[3]));
+  EXPECT_GT(slow()->ratio, 2);
+  EXPECT_EQ(events(kSlowHost), 1);
+  const std::string status = StatusJson(*coordinator_, {}, 1 << 20);
+  EXPECT_NE(status.find("\"slow_host\":{\"name\":\"" + slow()->name), std::string::npos) << status;
+  if (const control::ViewFor* const prepared = PreparedOf(1)) {
+    const std::uint64_t epoch = prepared->view().epoch();
+    for (std::uint64_t i = 1; i <= 4; ++i) Install(i, epoch);
+  }
+  EXPECT_EQ(events(kSlowHostOver), 0);
+  say_all(50'000'000);
+  EXPECT_FALSE(slow());
+  EXPECT_EQ(events(kSlowHostOver), 1);
+}
 
 TEST_F(MeasuredTest, RatesAndUplinksReachTheMatrixOfTheCurrentView) {
   Form(3);
