@@ -74,6 +74,7 @@ class ChaosRun {
     EXPECT_EQ(other.code, 0) << "a second checker finds contradictions:\n" << other.out << other.err;
     for (const std::string& trouble : faults_.troubles()) ADD_FAILURE() << trouble;
     EXPECT_GE(checker_.tally().succeeded, kOperationsMin) << "too few for the run to count";
+    EXPECT_GT(checker_.tally().late, 0U) << "no operation went on without a late input";
     for (const auto& [fault, times] : faults_.struck()) EXPECT_GT(times, 0U) << fault << " was never struck";
     if (options_.fleet.tls) {
       EXPECT_GT(RefusedForTheirEnd(), 0U) << "nobody refused a certificate that had ended";
@@ -98,6 +99,7 @@ class ChaosRun {
     std::printf(
         "operations: %lu succeeded of %lu; %lu outcomes reported, %lu after a retry, %lu to peers that then went\n",
         tally.succeeded, tally.operations, tally.outcomes, tally.retried, tally.excused);
+    std::printf("outcomes of late ranks, whose inputs the others did not wait for: %lu\n", tally.late);
     std::printf("world size of a success:");
     for (const auto& [world, times] : tally.worlds) std::printf(" %zu: %lu", world, times);
     std::printf("\noutcomes and ends:");
@@ -156,7 +158,7 @@ class ChaosRun {
       Poll();
       for (std::size_t i = 0; i < kSeats; ++i) {
         const auto& last = fleet_.LastOf(i);
-        if (!faults_.healed() || !last || last->contributors.size() != kSeats || last->name.step <= step) return false;
+        if (!faults_.healed() || !last || MembersOf(*last).size() != kSeats || last->name.step <= step) return false;
       }
       return true;
     });

@@ -11,7 +11,7 @@ const char* Difference(const Record& one, const Record& other) {
   if (one.code != other.code) return "another outcome";
   if (one.code != Code::kOk) return nullptr;
   if (one.epoch != other.epoch) return "another epoch";
-  if (one.contributors != other.contributors) return "other contributors";
+  if (one.contributors != other.contributors || one.absent != other.absent) return "other contributors";
   return one.hash != other.hash ? "other bytes" : nullptr;
 }
 
@@ -58,11 +58,14 @@ void Checker::CheckAlone(const Record& record) {
   if (!record.intact) Violated(record, "the input was written to");
   if (record.code != Code::kOk) return;
   if (record.retries > 0) ++tally_.retried;
-  ++tally_.worlds[record.contributors.size()];
+  const std::vector<std::uint64_t> members = MembersOf(record);
+  const bool is_late = std::count(record.absent.begin(), record.absent.end(), record.peer) > 0;
+  if (is_late) ++tally_.late;
+  ++tally_.worlds[members.size()];
   if (record.wrong > 0) Violated(record, std::to_string(record.wrong) + " wrong elements");
-  const auto& from = record.contributors;
-  if (std::count(from.begin(), from.end(), record.peer) != 1) Violated(record, "its own input is not in it once");
-  if (std::set(from.begin(), from.end()).size() != from.size()) Violated(record, "an input is in it twice");
+  if (std::count(members.begin(), members.end(), record.peer) != 1) Violated(record, "its own input is not in it once");
+  if (std::set(members.begin(), members.end()).size() != members.size()) Violated(record, "an input is in it twice");
+  if (2 * record.absent.size() > members.size()) Violated(record, "it lacks more than half of the inputs");
   // A step begins when the one before is over; within one, channels are independent.
   Progress& progress = progress_[record.peer];
   if (const OpName step{record.name.life, record.name.step, 0}; progress.step != step) {
@@ -80,7 +83,7 @@ bool Checker::Excused(const Reported& gone, const Reported& stood) const {
     if (gone.outcome.bytes > kSmallBytesMax) return false;
     if (stood.outcome.code == Code::kOk && stood.outcome.epoch < gone.outcome.epoch) return false;
   }
-  const auto& from = stood.outcome.contributors;
+  const std::vector<std::uint64_t> from = MembersOf(stood.outcome);
   return std::all_of(gone.peers.begin(), gone.peers.end(), [&](std::uint64_t peer) {
     return ended_.contains(peer) && std::find(from.begin(), from.end(), peer) == from.end();
   });

@@ -28,6 +28,7 @@ struct Tally {
   std::uint64_t outcomes = 0;                   // reported, over all ranks
   std::uint64_t excused = 0;                    // reported to a peer that did not stay, and repeated without it
   std::uint64_t retried = 0;                    // outcomes that took more than one attempt
+  std::uint64_t late = 0;                       // outcomes that came without the input of their rank
   std::uint64_t memberships = 0;                // joins
   std::uint64_t lives = 0;                      // groups formed
   std::uint64_t longest_gap_ms = 0;             // between two outcomes of any ranks

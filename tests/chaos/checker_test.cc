@@ -51,8 +51,16 @@ std::vector<std::string> ViolationsOf(const std::vector<Record>& records) {
   return checker.violations();
 }
 
+// A success without the input of peer 2.
+Record WithoutTwo(std::uint64_t peer, std::uint64_t step) {
+  Record record = Success(peer, step);
+  record.contributors = {1};
+  record.absent = {2};
+  return record;
+}
+
 TEST(ChaosRecord, SurvivesItsLine) {
-  for (Record record : {Join(7), Success(3, 9), Failure(4, 9, Code::kDeadline)}) {
+  for (Record record : {Join(7), Success(3, 9), WithoutTwo(2, 9), Failure(4, 9, Code::kDeadline)}) {
     record.wrong = 5;
     record.retries = 2;
     record.intact = false;
@@ -67,7 +75,7 @@ TEST(ChaosRecord, SurvivesItsLine) {
 
 TEST(ChaosRecord, PartOfALineIsNone) {
   const std::string line = Format(Success(3, 9));
-  for (std::size_t i = 0; i < line.find("from="); ++i) EXPECT_FALSE(Parse(line.substr(0, i))) << line.substr(0, i);
+  for (std::size_t i = 0; i < line.find("without="); ++i) EXPECT_FALSE(Parse(line.substr(0, i))) << line.substr(0, i);
 }
 
 TEST(ChaosChecker, EqualOutcomesKeepThePromise) {
@@ -120,6 +128,22 @@ TEST(ChaosChecker, FindsEachBreach) {
   other = Success(2, 2);
   other.epoch = 100;
   EXPECT_THAT(ViolationsOf({Success(2, 1), other}), ElementsAre(HasSubstr("older")));
+}
+
+TEST(ChaosChecker, LateRanksAreMembersWithoutAnInput) {
+  EXPECT_THAT(ViolationsOf({WithoutTwo(1, 1), WithoutTwo(2, 1)}), IsEmpty());
+  EXPECT_THAT(ViolationsOf({WithoutTwo(1, 1), Success(2, 1)}), ElementsAre(HasSubstr("other contributors")));
+  Record few = WithoutTwo(1, 1);
+  few.absent = {2, 3};
+  EXPECT_THAT(ViolationsOf({few}), ElementsAre(HasSubstr("more than half")));
+  Record both = WithoutTwo(2, 1);
+  both.contributors = {1, 2};
+  EXPECT_THAT(ViolationsOf({both}), testing::Contains(HasSubstr("twice")));
+  Checker checker;
+  for (const std::uint64_t peer : {1, 2}) checker.Add(Join(peer));
+  for (const std::uint64_t peer : {1, 2}) checker.Add(WithoutTwo(peer, 1));
+  EXPECT_EQ(checker.tally().late, 1U);
+  EXPECT_EQ(checker.tally().worlds.at(2), 2U);
 }
 
 // Success in epoch 101 was reported to peer 2, which left; peer 1 did the operation in epoch 102, alone.

@@ -41,6 +41,10 @@ std::vector<PlannedOp> OpsOf(std::uint64_t step) {
     op.reduction = SomeReduction(dice);
     op.count = SomeCount(dice);
     op.channel = static_cast<std::uint32_t>(dice() % 3);
+    const Quorum half = Quorum::Percent(50);
+    if (step % 3 == 0 || !CanAgreeOnInputs(OpKind::kAllReduce, op.reduction.op, half, 0)) continue;
+    op.quorum = half;
+    op.grace = std::chrono::milliseconds(dice() % 20);
   }
   return ops;
 }

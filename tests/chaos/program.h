@@ -3,6 +3,7 @@
 // Pure; any thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -17,9 +18,12 @@ struct PlannedOp {
   bench::Reduction reduction;
   std::size_t count = 0;
   std::uint32_t channel = 0;
+  Quorum quorum = {};  // those with one go on without late ranks
+  std::chrono::milliseconds grace{};
 };
 
-// All in flight at once, 1 to 4, in this order.
+// All in flight at once, 1 to 4, in this order. Every third step has none with a quorum: its results name all members
+// in rank order.
 std::vector<PlannedOp> OpsOf(std::uint64_t step);
 
 // The seed of the operation's inputs (bench::InputName).

@@ -25,8 +25,8 @@ bool Take(const Fields& fields, std::string_view key, Number* value) {
   return found != fields.end() && ReadNumber(found->second, value);
 }
 
-bool TakeContributors(const Fields& fields, std::vector<std::uint64_t>* peers) {
-  const auto found = fields.find("from");
+bool TakePeers(const Fields& fields, const char* key, std::vector<std::uint64_t>* peers) {
+  const auto found = fields.find(key);
   if (found == fields.end()) return false;
   std::istringstream list(found->second);
   for (std::string one; std::getline(list, one, ',');) {
@@ -41,9 +41,16 @@ bool TakeOp(const Fields& fields, Record* record) {
                         Take(fields, "index", &record->name.index) && Take(fields, "bytes", &record->bytes) &&
                         Take(fields, "epoch", &record->epoch) && Take(fields, "retries", &record->retries) &&
                         Take(fields, "hash", &record->hash) && Take(fields, "wrong", &record->wrong) &&
-                        Take(fields, "intact", &intact) && TakeContributors(fields, &record->contributors);
+                        Take(fields, "intact", &intact) && TakePeers(fields, "from", &record->contributors) &&
+                        TakePeers(fields, "without", &record->absent);
   record->intact = intact == 1;
   return complete;
+}
+
+std::string Listed(const std::vector<std::uint64_t>& peers) {
+  std::string out;
+  for (const std::uint64_t peer : peers) out += (out.empty() ? "" : ",") + std::to_string(peer);
+  return out;
 }
 
 }  // namespace
@@ -55,8 +62,8 @@ std::string Format(const Record& record) {
   if (record.kind == RecordKind::kOp) {
     out << " life=" << record.name.life << " step=" << record.name.step << " index=" << record.name.index
         << " bytes=" << record.bytes << " epoch=" << record.epoch << " retries=" << record.retries
-        << " hash=" << record.hash << " wrong=" << record.wrong << " intact=" << record.intact << " from=";
-    for (std::size_t i = 0; i < record.contributors.size(); ++i) out << (i > 0 ? "," : "") << record.contributors[i];
+        << " hash=" << record.hash << " wrong=" << record.wrong << " intact=" << record.intact
+        << " from=" << Listed(record.contributors) << " without=" << Listed(record.absent);
   }
   out << '\n';
   return out.str();
@@ -88,6 +95,12 @@ std::optional<Record> Parse(std::string_view line) {
     return record;
   }
   return std::nullopt;
+}
+
+std::vector<std::uint64_t> MembersOf(const Record& record) {
+  std::vector<std::uint64_t> members = record.contributors;
+  members.insert(members.end(), record.absent.begin(), record.absent.end());
+  return members;
 }
 
 bool IsEndOfMembership(Code code) {

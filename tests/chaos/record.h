@@ -2,7 +2,7 @@
 //
 //   t=81231 join peer=7
 //   t=81240 op peer=7 life=4294967299 step=12 index=0 bytes=934 code=0 epoch=4294967301 retries=1 hash=9f.. wrong=0
-//   intact=1 from=5,7,9 t=81260 end peer=7 code=10
+//   intact=1 from=5,7,9 without=8 t=81260 end peer=7 code=10
 //
 // Pure; any thread.
 #pragma once
@@ -45,12 +45,16 @@ struct Record {
   std::uint64_t wrong = 0;  // elements
   bool intact = true;       // the input is unchanged
   std::vector<std::uint64_t> contributors;
+  std::vector<std::uint64_t> absent;  // members whose inputs came too late
 };
 
 // One line, including its newline.
 std::string Format(const Record& record);
 // nullopt if the line (without its newline) is no record.
 std::optional<Record> Parse(std::string_view line);
+
+// Returns the members of the view of a success: its contributors, then those that were late.
+std::vector<std::uint64_t> MembersOf(const Record& record);
 
 // Returns whether the code ends the membership, which leaves the operation's outcome open.
 bool IsEndOfMembership(Code code);

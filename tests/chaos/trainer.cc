@@ -3,9 +3,12 @@
 //
 //   chaos_trainer --socket PATH --group G --records FILE --seed N [--history FILE] [--deadline-ms N]
 //
-//   join --> share the step: all ranks take the newest --> step --> step --> update view, share the step --> step ...
-//     ^                                                     |
-//     +---- membership lost: join anew, or the session has rejoined by itself ----+
+//   join, take the state --> share the step: all take the newest --> step --> step --> advance, share the step ...
+//     ^                                                                     |
+//     +---- membership lost: join anew, or the session has rejoined by itself and takes the state ----+
+//
+// The state (carried_state.h) is large enough to be taken in the background. Newcomers come late to the others only
+// where these admit them; who fails to take it, as where a deadline is over, joins anew.
 //
 // Odd seeds' sessions look for a daemon that went away; those of even seeds end with it.
 //
@@ -34,6 +37,7 @@
 #include "client/bench/collective.h"
 #include "client/bench/memory.h"
 #include "proto/device/loader.h"
+#include "tests/chaos/carried_state.h"
 #include "tests/chaos/program.h"
 #include "tests/chaos/record.h"
 #include "tests/chaos/trainer_history.h"
@@ -160,19 +164,28 @@ class Place {
 
 class Membership {
  public:
-  Membership(Session& session, const Journal& journal, const TrainerHistory& history, std::uint64_t seed)
-      : session_(session), journal_(journal), history_(history), peer_(session.peer_id()), dice_(seed ^ peer_) {
+  Membership(Session& session, CarriedState& state, const Journal& journal, const TrainerHistory& history,
+             std::uint64_t seed)
+      : session_(session),
+        state_(state),
+        journal_(journal),
+        history_(history),
+        peer_(session.peer_id()),
+        dice_(seed ^ peer_) {
     Note(RecordKind::kJoin, Code::kOk);
     history_.Join(peer_);
   }
 
-  // Runs until the membership ends and returns why; Ok if a signal asked it to leave.
+  // Returns whether the session has rejoined, and has taken the state as a newcomer.
+  bool took_state() const { return took_state_; }
+
+  // Runs until the membership ends and returns why; Ok if a signal asked it to leave. REQUIRES: it has the state.
   Status Run() {
     Status over = Allocate();
     if (over.ok()) over = Share();
     while (over.ok() && !asked_to_leave) {
       over = Step();
-      if (over.ok() && update_waits_) over = Update();
+      if (over.ok()) over = Advance();
     }
     if (over.ok()) return session_.Leave();
     Note(RecordKind::kEnd, over.code());
@@ -199,9 +212,10 @@ class Membership {
   // The newest step and life of all; a group of newcomers only begins a life. Agreed failures are tried again by all.
   Status Share() {
     for (;;) {
-      std::array<std::uint64_t, 2> state = {life_, step_};
+      std::array<std::uint64_t, 4> state = {life_, step_, state_.Hash(), ~state_.Hash()};
       const auto shared = session_.AllReduce(state.data(), state.data(), state.size(), DType::kU64, ReduceOp::kMax);
       if (shared.ok()) {
+        if (state[2] != ~state[3]) Die("the ranks' states differ", Status(Code::kInternal, std::to_string(step_)));
         life_ = state[0] != 0 ? state[0] : shared.value().epoch;
         step_ = state[1];
         update_waits_ = shared.value().update_waits;
@@ -212,17 +226,21 @@ class Membership {
     }
   }
 
-  Status Update() {
-    update_waits_ = false;
-    const auto updated = session_.UpdateView();
-    if (updated.ok()) Know(updated.value());
-    if (updated.ok()) return Share();
-    return IsEndOfMembership(updated.status().code()) ? updated.status() : Status();
+  // An agreed failure leaves the members' states alike: newcomers that have not got it come again.
+  Status Advance() {
+    state_.Change(step_);
+    const bool updates = std::exchange(update_waits_, false);
+    const auto advanced = state_.shared().Advance(session_, updates);
+    took_state_ = advanced.ok() && session_.peer_id() != peer_;
+    if (took_state_) return Status(Code::kRejoined, "and it has the others' state");
+    if (advanced.ok()) return updates ? Share() : Status();
+    return IsEndOfMembership(advanced.status().code()) ? advanced.status() : Status();
   }
 
   // Whose ranks the session gives next.
   void Know(const OpResult& result) {
     if (result.epoch < known_epoch_) return;
+    if (!result.absent.empty()) return;  // nobody knows their places
     known_epoch_ = result.epoch;
     known_ = result.contributors;
   }
@@ -235,7 +253,14 @@ class Membership {
             .count = op.count,
             .algorithm = AlgorithmOf(index),
             .root = 0,
-            .world = session_.world_size()};
+            .world = session_.world_size(),
+            .quorum = op.quorum};
+  }
+
+  // Now and then a rank is late where the others need not wait for it.
+  void ComeLate(const PlannedOp& op) {
+    if (op.quorum == Quorum::All() || dice_() % 8 != 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(dice_() % 100));
   }
 
   Status Step() {
@@ -246,6 +271,7 @@ class Membership {
       over = places_[i].Prepare(ops[i], {peer_, InputNumber(step_, i)}, dice_());
       if (!over.ok()) break;
       history_.Submit(peer_, SubmittedOf(ops[i], i), places_[i].input(), ops[i].count);
+      ComeLate(ops[i]);
       auto work = Submit(ops[i], i);
       // A device may have had no pinned memory for once; a session may have ended for a lack of something else.
       for (int tries = 0; tries < 10 && work.status().code() == Code::kResourceExhausted; ++tries) {
@@ -319,13 +345,18 @@ class Membership {
     record.epoch = outcome->epoch;
     record.retries = outcome->retries;
     record.contributors = outcome->contributors;
+    record.absent = outcome->absent;
     return record;
   }
 
   Result<Work> Submit(const PlannedOp& op, std::uint32_t index) {
-    return session_.AllReduceAsync(
-        places_[index].input_memory(), places_[index].output_memory(), op.count, op.reduction.dtype, op.reduction.op,
-        {.channel = op.channel, .codec = op.reduction.codec, .algorithm = AlgorithmOf(index)});
+    return session_.AllReduceAsync(places_[index].input_memory(), places_[index].output_memory(), op.count,
+                                   op.reduction.dtype, op.reduction.op,
+                                   {.channel = op.channel,
+                                    .codec = op.reduction.codec,
+                                    .algorithm = AlgorithmOf(index),
+                                    .quorum = op.quorum,
+                                    .grace = op.grace});
   }
 
   // Each in turn, and the plan's choice; the same on all ranks.
@@ -355,6 +386,7 @@ class Membership {
   }
 
   Session& session_;
+  CarriedState& state_;
   const Journal& journal_;
   const TrainerHistory& history_;
   const std::uint64_t peer_;  // the session's may be the next one's by now
@@ -362,6 +394,7 @@ class Membership {
   std::array<Place, 4> places_;
   std::uint64_t life_ = 0, step_ = 0;
   bool update_waits_ = false;
+  bool took_state_ = false;
   std::vector<std::uint64_t> known_;  // the members by rank, as of
   std::uint64_t known_epoch_ = 0;
 };
@@ -369,9 +402,11 @@ class Membership {
 int Run(const Options& options) {
   const Journal journal(options.records);
   const TrainerHistory history(options.history, options.join.group);
+  auto state = CarriedState::Make();
+  if (!state.ok()) Die("state", state.status());
   Code said = Code::kOk;
   while (!asked_to_leave) {
-    auto session = Session::Join(options.join);
+    auto session = state->shared().Join(options.join);
     if (!session.ok()) {
       if (const Status error = session.status(); std::exchange(said, error.code()) != error.code()) {
         std::fprintf(stderr, "join: %s: %s\n", NameOf(error.code()), error.text().c_str());
@@ -381,8 +416,12 @@ int Run(const Options& options) {
     }
     said = Code::kOk;
     Status over;
+    bool has_state = true;
     do {
-      over = Membership(**session, journal, history, options.seed).Run();
+      if (!has_state && !state->shared().Sync(**session).ok()) break;  // and join anew
+      Membership membership(**session, *state, journal, history, options.seed);
+      over = membership.Run();
+      has_state = membership.took_state();
       std::fprintf(stderr, "over: %s: %s\n", NameOf(over.code()), over.text().c_str());
       const bool may_end = IsEndOfMembership(over.code()) || over.code() == Code::kDeviceFailed;
       if (!over.ok() && !may_end) Die("unexpected end", over);

@@ -61,6 +61,7 @@ void TrainerHistory::Submit(std::uint64_t peer, const Submitted& op, const void*
   event.Add("bytes", std::uint64_t{op.count * size});
   if (op.algorithm) event.Add("algorithm", NameOf(*op.algorithm));
   if (op.root != 0) event.Add("root", op.root);
+  if (op.quorum != Quorum::All()) event.Add("quorum", std::uint64_t{op.quorum.code});
   if (Reduces(op.kind)) {
     event.AddRaw("input",
                  history::Describe({op.reduction.dtype, input, {0, input_count}, input_count, SaltOf(op.name)}));
@@ -80,7 +81,10 @@ void TrainerHistory::Outcome(std::uint64_t peer, const Submitted& op, const Resu
   Object event = Named(peer, op);
   event.Add("code", NameOf(outcome.status().code())).Add("intact", intact);
   if (!outcome.ok()) return Write("outcome", event.Add("text", outcome.status().text()));
-  event.Add("epoch", outcome->epoch).Add("contributors", outcome->contributors);
+  std::vector<std::uint64_t> members = outcome->contributors;
+  members.insert(members.end(), outcome->absent.begin(), outcome->absent.end());
+  event.Add("epoch", outcome->epoch).Add("contributors", members);
+  if (!outcome->absent.empty()) event.Add("absent", outcome->absent).Add("in_rank_order", false);
   event.Add("world", std::uint64_t{outcome->world_size}).Add("update_waits", outcome->update_waits);
   event.Add("retries", std::uint64_t{outcome->retries}).Add("error_bound", double{outcome->error_bound});
   const Part part = outcome->part;

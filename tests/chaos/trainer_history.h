@@ -24,6 +24,7 @@ struct Submitted {
   std::optional<Algorithm> algorithm;
   std::uint64_t root = 0;   // a peer; 0: the kind has none
   std::uint32_t world = 0;  // that the session knows
+  Quorum quorum = {};
 };
 
 class TrainerHistory {

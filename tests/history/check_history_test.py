@@ -260,6 +260,19 @@ class CheckHistoryTest(unittest.TestCase):
         self.history.whole_operation(peers=(1, 2))
         self.assert_found("the members of that view are [1, 2, 3]")
 
+    def test_late_ranks_whose_places_are_unknown_are_members_all_the_same(self):
+        self.history.whole_operation(quorum=2)
+        for event in self.history.events:
+            if event["event"] == "submit":
+                event["quorum"] = 2
+            if event["event"] == "outcome":
+                event.update(contributors=[1, 3, 2], absent=[2], in_rank_order=False, output=described([4, 8]))
+        self.assert_right()
+        self.history.events[-1]["absent"] = [3]
+        self.assert_found("another absent")
+        self.history.events[-1].update(absent=[2], contributors=[1, 4, 2])
+        self.assert_found("the members of that view are [1, 2, 3]")
+
     def test_success_of_different_collectives_is_found(self):
         self.history.whole_operation()
         next(x for x in self.history.events if x["event"] == "submit")["count"] = 3

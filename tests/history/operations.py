@@ -65,7 +65,12 @@ class Operation:
             self.contradicts(f"peer {peer}: the result of a {kind} says update_waits")
         if not outcome.get("intact", True):
             self.contradicts(f"peer {peer}: its input was written to")
-        members = self.views_of.setdefault((self.submissions[peer]["group"], outcome["epoch"]), contributors)
+        view = (self.submissions[peer]["group"], outcome["epoch"])
+        if not outcome.get("in_rank_order", True):  # a trainer does not know the ranks of those that were late
+            members = self.views_of.get(view, contributors)
+            contributors = members if set(members) == set(contributors) else contributors
+        else:
+            members = self.views_of.setdefault(view, contributors)
         if members != contributors:
             self.contradicts(f"peer {peer} got {report_of(outcome)}, but the members of that view are {members}")
         if kind == "update_view":
