@@ -4,9 +4,12 @@
     tests/bench/goodput.py --fault trainer --period 10                      on loopback
     tests/bench/goodput.py --fault host --scenario us --state-mib 40        as root: over an emulated WAN (tests/wan/run)
 
+    tests/bench/goodput.py --fault trainer,join,slow,hung --json out.jsonl && tests/bench/plot --goodput --out out.svg out.jsonl
+
 World ranks train with a shared state, --seconds without faults, then --seconds with them. Goodput is the steps of the second time
 over those of the first. Faults: the trainer, the daemon or both (a host) of one rank after the other get SIGKILL every --period and
-are started again at once; a slow trainer computes --slow seconds a step; a hung one gets SIGSTOP for as long as --hold.
+are started again at once; join: the last rank comes every --period, and goes half a period later; a slow trainer computes --slow
+seconds a step; a hung one gets SIGSTOP for as long as --hold. Several faults, with commas between, are a run each.
 By hand only. Needs a Python with ringway: RINGWAY_TEST_TORCH=1 tests/run.sh --preset python makes build/python/venv/bin/python.
 """
 
@@ -28,6 +31,8 @@ import networks
 
 PARTS = ("a member notices", "the others' view without it", "the others' next result", "its daemon is back", "its trainer asks to join",
          "view with it on all", "it has the state", "its first step")
+FAULTS = ("trainer", "daemon", "host", "join", "slow", "hung")
+DEADLY = ("trainer", "daemon", "host")
 END_S = 60  # from the end of the measurement until all trainers have ended
 
 
@@ -39,9 +44,16 @@ class Death:
     until: float  # the next one, or the end
 
 
+def faults_in(text):
+    faults = text.split(",")
+    if not set(faults) <= set(FAULTS):
+        raise argparse.ArgumentTypeError(f"there are {', '.join(FAULTS)}")
+    return faults
+
+
 def parse(arguments):
     parser = argparse.ArgumentParser(prog="goodput.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--fault", choices=("trainer", "daemon", "host", "slow", "hung"), default="trainer", help="(trainer)")
+    parser.add_argument("--fault", type=faults_in, default=["trainer"], help=", ".join(FAULTS) + ", or several with commas (trainer)")
     parser.add_argument("--period", type=float, default=10, help="seconds from death to death (10)")
     parser.add_argument("--scenario", help="as tests/wan/run has it; default: loopback")
     parser.add_argument("--world", type=networks.positive, default=4, help="ranks; of a scenario its first hosts (4)")
@@ -57,6 +69,7 @@ def parse(arguments):
     parser.add_argument("--grace", type=float, default=0.1, help="seconds beyond a quorum (0.1)")
     parser.add_argument("--kernel", choices=["tuned", "default", "debian"], default="default", help="as tests/wan/run has it (default)")
     parser.add_argument("--daemon-option", action="append", default=[], metavar="TEXT", help="one more for every ringwayd; repeatable")
+    parser.add_argument("--json", type=pathlib.Path, help="add a line for each run to this file, as tests/bench/plot --goodput takes it")
     parser.add_argument("--tls", action="store_true", help="certificates for all programs")
     parser.add_argument("--bin", type=pathlib.Path, default=networks.ROOT / "build/test-release/bin", help="the programs")
     parser.add_argument("--host", type=int, help=argparse.SUPPRESS)  # of a trainer, as the next two
@@ -91,7 +104,12 @@ def train(options):
         return result
 
     options.socket = str(options.work / f"daemon{options.host}.sock")
-    state_bench.train(options, [state], options.gradient, 1 if options.returns else options.world, reduce)
+    state_bench.train(options, [state], options.gradient, 1 if options.returns else founders(options), reduce)
+
+
+def founders(options):
+    """How many ranks begin."""
+    return options.world - (options.fault == ["join"])
 
 
 # ---- what it took
@@ -130,10 +148,12 @@ def thrown_away(death, steps):
     return max((death.at - step["begun"] for step in lost), default=None)
 
 
-def table(deaths, logs, steps):
+def table(deaths, logs, steps, word="deaths"):
     rows = {name: [] for name in (*PARTS, "thrown away: the attempt until the death", "of these, its first step")}
     for death in deaths:
         parts = parts_of(death, logs, steps)
+        if word == "joins":  # nothing is lost before it
+            parts = {name: parts[name] for name in PARTS[PARTS.index("its trainer asks to join"):] if name in parts}
         lost = thrown_away(death, steps)
         if lost is not None:
             parts["thrown away: the attempt until the death"] = lost
@@ -141,7 +161,7 @@ def table(deaths, logs, steps):
             parts["of these, its first step"] = parts[PARTS[-1]] - parts[PARTS[-2]]
         for name, value in parts.items():
             rows[name].append(value)
-    yield f"| seconds after each of {len(deaths)} deaths until | median | worst | of deaths |\n|---|---|---|---|"
+    yield f"| seconds after each of {len(deaths)} {word} until | median | worst | of {word} |\n|---|---|---|---|"
     for name, values in rows.items():
         if values:
             yield f"| {name} | {statistics.median(values):.2f} | {max(values):.2f} | {len(values)} |"
@@ -163,10 +183,11 @@ class Training:
 
     def __init__(self, options, ring, folder):
         self.options, self.ring, self.folder = options, ring, folder
+        self.fault, = options.fault
 
     def start(self, host, returns=False):
-        self.ring.start(f"trainer{host}", self.ring.hosts[host], sys.executable, "-B", __file__, *sys.argv[1:], "--host", host, "--work",
-                        self.folder, *(["--returns"] if returns else []))
+        self.ring.start(f"trainer{host}", self.ring.hosts[host], sys.executable, "-B", __file__, *sys.argv[1:],
+                        "--fault", self.fault, "--host", host, "--work", self.folder, *(["--returns"] if returns else []))
 
     def steps(self, host):
         """In seconds of the host's clock."""
@@ -177,7 +198,7 @@ class Training:
 
     def await_first_steps(self):
         deadline = time.monotonic() + cluster.PATIENCE_S
-        while any(sum("revision" in step for step in self.steps(host)) < 1 for host in range(self.options.world)):
+        while any(sum("revision" in step for step in self.steps(host)) < 1 for host in range(founders(self.options))):
             self.check()
             if time.monotonic() > deadline:
                 raise TimeoutError("the trainers make no step: " + self.last_words())
@@ -185,8 +206,13 @@ class Training:
 
     def check(self):
         for host in range(self.options.world):
-            if self.ring.processes[f"trainer{host}"].poll() not in (None, 0):
+            if self.is_ill(host):
                 raise ChildProcessError(f"the trainer of host {host} has ended: " + self.last_words())
+
+    def is_ill(self, host):
+        trainer = self.ring.processes.get(f"trainer{host}")
+        is_guest = self.fault == "join" and host == self.options.world - 1
+        return trainer is not None and trainer.poll() not in (None, 0, *([-signal.SIGTERM] if is_guest else []))
 
     def last_words(self):
         return "; ".join(networks.last_words(self.folder / f"trainer{host}.log") for host in range(self.options.world))
@@ -194,17 +220,17 @@ class Training:
     def strike(self, host):
         """Kills, and starts again at once. When."""
         now = time.time()
-        if self.options.fault in ("daemon", "host"):
+        if self.fault in ("daemon", "host"):
             self.ring.kill(f"daemon{host}")
-        if self.options.fault in ("trainer", "host"):
+        if self.fault in ("trainer", "host"):
             self.ring.kill(f"trainer{host}")
-        if self.options.fault in ("daemon", "host"):
+        if self.fault in ("daemon", "host"):
             self.ring.start_daemon(host)
-        if self.options.fault == "host":
+        if self.fault == "host":
             deadline = time.monotonic() + cluster.PATIENCE_S
             while not any(event.name == "ready" for event in self.ring.events(host, now)) and time.monotonic() < deadline:
                 time.sleep(0.01)
-        if self.options.fault in ("trainer", "host"):
+        if self.fault in ("trainer", "host"):
             self.start(host, returns=True)
         return now
 
@@ -218,11 +244,23 @@ class Training:
         until = [at for _, at in struck[1:]] + [end]
         return [Death(host, at, next_at) for (host, at), next_at in zip(struck, until)]
 
+    def joins(self, begin, end):
+        last, came = self.options.world - 1, []
+        while (at := begin + self.options.period * (len(came) + 0.25)) + self.options.period / 2 < end:
+            time.sleep(max(0.0, at - time.time()))
+            self.check()
+            came.append(time.time())
+            self.start(last, returns=True)
+            time.sleep(max(0.0, at + self.options.period / 2 - time.time()))
+            self.ring.signal(f"trainer{last}", signal.SIGTERM)
+        time.sleep(max(0.0, end - time.time()))
+        return [Death(last, at, at + self.options.period / 2) for at in came]
+
     def hold(self, end):
         """The last rank is slow until the end, or hangs."""
         last = self.options.world - 1
         slow = self.folder / f"slow.{last}"
-        if self.options.fault == "slow":
+        if self.fault == "slow":
             slow.touch()
         else:
             self.ring.signal(f"trainer{last}", signal.SIGSTOP)
@@ -233,19 +271,19 @@ class Training:
 
     def run(self):
         options = self.options
-        for host in range(options.world):
+        for host in range(founders(options)):
             self.start(host)
         self.await_first_steps()
         calm = time.time() + options.settle
         first, over = calm + options.seconds, calm + 2 * options.seconds
         time.sleep(max(0.0, first - time.time()))
-        dies = options.fault in ("trainer", "daemon", "host")
-        deaths = self.deaths(first, over) if dies else self.hold(over) or []
+        strike = self.deaths if self.fault in DEADLY else self.joins if self.fault == "join" else lambda _, end: self.hold(end) or []
+        deaths = strike(first, over)
         (self.folder / "over").touch()
         steps = [list(self.steps(host)) for host in range(options.world)]
         logs = [self.ring.events(host) for host in range(options.world)]
         for host in range(options.world):
-            with contextlib.suppress(subprocess.TimeoutExpired):
+            with contextlib.suppress(subprocess.TimeoutExpired, KeyError):
                 self.ring.processes[f"trainer{host}"].wait(END_S)
         return deaths, steps, logs, ((calm, first), (first, over))
 
@@ -254,14 +292,21 @@ def report(options, deaths, steps, logs, times):
     without, under = counts_of(steps, times)
     worlds = [step["world"] for step in steps[0] if "world" in step and times[1][0] <= step["at"] < times[1][1]]
     longest = max((b["at"] - a["at"] for a, b in zip(steps[0], steps[0][1:]) if times[1][0] <= b["at"] < times[1][1]), default=0)
-    traits = [options.scenario or "loopback", f"world {options.world}", options.fault, f"state {options.state_mib} MiB",
+    fault, = options.fault
+    word = "joins" if fault == "join" else "deaths"
+    traits = [options.scenario or "loopback", f"world {options.world}", fault, f"state {options.state_mib} MiB",
               "which changes" * options.changes, f"steps of {options.gradient * 4 / 1e6:.0f} MB",
               f"quorum {options.quorum}" * bool(options.quorum), "TLS" * options.tls]
     print(f"{', '.join(filter(None, traits))}: {without} steps in {options.seconds:.0f} s, {under} under"
-          f" {len(deaths) or 'the'} {'deaths' if deaths else 'fault'}: goodput {under / max(without, 1):.2f}"
+          f" {len(deaths) or 'the'} {word if deaths else 'fault'}: goodput {under / max(without, 1):.2f}"
           f" (worlds of {min(worlds, default=0)} to {max(worlds, default=0)}; rank 0's longest step {longest:.2f} s)", flush=True)
-    for line in table(deaths, logs, steps) if deaths else ():
+    for line in table(deaths, logs, steps, word) if deaths else ():
         print(line)
+    if options.json:
+        with options.json.open("a", encoding="utf-8") as file:
+            line = {"fault": fault, "network": options.scenario or "loopback", "world": options.world, "quorum": options.quorum,
+                    "period": options.period if deaths else None, "without": without, "under": under, "goodput": under / max(without, 1)}
+            file.write(json.dumps(line) + "\n")
 
 
 @contextlib.contextmanager
@@ -286,6 +331,11 @@ def main():
     if options.host is not None:
         train(options)
         return
+    for fault in options.fault:
+        measure(types.SimpleNamespace(**{**vars(options), "fault": [fault]}))
+
+
+def measure(options):
     with tempfile.TemporaryDirectory(prefix="goodput_") as name:
         folder = pathlib.Path(name)
         with hosts_of(options, folder) as hosts, \

@@ -1,5 +1,7 @@
 """Where the time after a death goes, from what daemons log and trainers write."""
 
+import contextlib
+import io
 import unittest
 
 import cluster
@@ -48,6 +50,17 @@ class GoodputTest(unittest.TestCase):
         rows = list(goodput.table([self.death, goodput.Death(2, 100.0, 103.4)], self.logs, self.steps))
         self.assertIn("| its first step | 5.60 | 5.60 | 1 |", rows)
         self.assertIn("| a member notices | 0.10 | 0.10 | 2 |", rows)
+
+    def test_of_a_join_the_parts_before_it_is_asked_for_are_none(self):
+        rows = list(goodput.table([self.death], self.logs, self.steps, "joins"))
+        self.assertIn("| its first step | 5.60 | 5.60 | 1 |", rows)
+        self.assertFalse([row for row in rows if "notices" in row or "daemon is back" in row])
+
+    def test_several_faults_are_runs_one_after_the_other(self):
+        self.assertEqual(goodput.parse(["--fault", "join,slow"]).fault, ["join", "slow"])
+        self.assertEqual(goodput.founders(goodput.parse(["--fault", "join", "--world", "3"])), 2)
+        with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+            goodput.parse(["--fault", "join,sloth"])
 
     def test_steps_count_once_by_whoever_was_first(self):
         self.assertEqual(goodput.counts_of(self.steps, ((99.0, 100.0), (100.0, 106.0))), [1, 3])

@@ -81,6 +81,20 @@ class PlotTest(unittest.TestCase):
         self.assertEqual({name: len(points) for name, points in lines.items()},
                          {"a<b&c ringway world 4": 2, "ringway world 4": 2})
 
+    def test_each_run_of_goodput_is_a_bar_as_long_as_what_is_left(self):
+        run = {"fault": "slow", "network": "us", "world": 4, "quorum": 3, "period": None, "without": 40, "under": 38, "goodput": 0.95}
+        runs = [run, {**run, "fault": "trainer", "quorum": 0, "period": 10, "goodput": 0.475}]
+        done, out = self.plot("--goodput", self.write("goodput.jsonl", runs))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        root = xml.etree.ElementTree.parse(out).getroot()
+        first, second = [float(bar.get("width")) for bar in root.iter(SVG + "rect") if bar.get("class") == "bar"]
+        self.assertAlmostEqual(first, 2 * second, delta=0.2)
+        texts = [text.text for text in root.iter(SVG + "text")]
+        for wanted in ("us, slow, quorum 3", "us, trainer every 10 s", "0.95", "0.47"):
+            self.assertIn(wanted, texts)
+        done, _ = self.plot("--goodput", self.write("bad", '{"fault": "slow"}'))
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
+
     def test_what_cannot_be_drawn_is_one_line(self):
         for what in ("", "no json", "[]", "3", '{"results": 3}', '{"results": []}', '{"system": "gloo"}'):
             done, out = self.plot(self.write("bad", what))
