@@ -53,6 +53,7 @@ template <class BitsT, class SignedT, BitsT kInfinity, BitsT kNan>
 struct FloatOrder {
   static constexpr BitsT kMagnitude = static_cast<BitsT>(static_cast<BitsT>(~BitsT{0}) >> 1);
   static constexpr BitsT kInfinityBits = kInfinity;
+  static constexpr BitsT kLargestBits = kInfinity - 1;  // finite
 
   RINGWAY_KERNEL static bool IsNan(BitsT x) {
     return static_cast<SignedT>(x & kMagnitude) > static_cast<SignedT>(kInfinity);

@@ -47,7 +47,8 @@ void Finalize(DType dtype, ReduceOp op, void* dst, std::size_t count, double wei
 
 // Error feedback computes in f32 whatever the dtype; what is not finite counts as 0. REQUIRES: dtype is f16, bf16 or
 // f32.
-//   AddResidual    sum[i] = x[i] + residual[i], rounded to the dtype; loss[i] = what the rounding took
+//   AddResidual    sum[i] = x[i] + residual[i], rounded to the dtype; loss[i] = what the rounding took. Where x[i]
+//                  is finite, and the two are more than the dtype holds, sum[i] is its largest number, loss[i] the rest
 //   NoteResidual   loss[i] += (value[i] - decoded[i]) * factor
 //   KeepInput      loss[i] = x[i] + residual[i], or residual[i] where that is not finite
 void AddResidual(DType dtype, void* sum, float* loss, const void* x, const float* residual, std::size_t count);

@@ -97,10 +97,14 @@ void AddResidualLoop(void* sum, float* loss, const void* x, const float* residua
   using Bits = typename E::Bits;
   Bytes* const out = static_cast<Bytes*>(sum);
   const Bytes* const in = static_cast<const Bytes*>(x);
+  const float largest = E::Widen(E::kLargestBits);
 #pragma GCC ivdep
   for (std::size_t i = 0; i < count; ++i) {
     const float wide = E::Widen(Load<Bits>(in, i));
-    const Bits rounded = E::Narrow(wide + residual[i]);
+    const float both = wide + residual[i];
+    const float below = both < largest ? both : largest;
+    const float within = below > -largest ? below : -largest;
+    const Bits rounded = E::Narrow(IsFinite(wide) ? within : both);
     const double exact = static_cast<double>(wide) + static_cast<double>(residual[i]);
     loss[i] = FiniteOr0(static_cast<float>(exact - static_cast<double>(E::Widen(rounded))));
     Store<Bits>(out, i, rounded);

@@ -169,6 +169,41 @@ TEST_F(FeedbackBuffersTest, InputsThatAreKeptAddUpInF32) {
   EXPECT_EQ(std::memcmp(next.value()->input(), &forty_thousand, sizeof(forty_thousand)), 0);
 }
 
+// What f16 cannot hold of them stays for the next one, as often as it takes; an input that is infinite stays so.
+TEST_F(FeedbackBuffersTest, InputsThatAreMoreThanTheDtypeHoldsAreInSeveralSums) {
+  const Descriptor half{OpKind::kAllReduce, DType::kF16, ReduceOp::kAvg, Codec::kNone, Algorithm::kRing, 1};
+  constexpr unsigned kFortyThousand = 0x78e2, kLargest = 0x7bff;  // 65504
+  const auto keep = [&](unsigned value) {
+    const auto bits = static_cast<std::uint16_t>(value);
+    std::memcpy(input_.data(), &bits, sizeof(bits));
+    auto late = book_.Begin(1, half, BuffersOf(input_, output_, sizeof(bits)), share_);
+    ASSERT_TRUE(late.ok());
+    while (late.value()->can_keep()) (void)late.value()->Keep(1);
+    book_.End(1, *late.value(), /*committed=*/false);
+  };
+  const auto contribute = [&](unsigned value) {
+    const auto bits = static_cast<std::uint16_t>(value);
+    std::memcpy(input_.data(), &bits, sizeof(bits));
+    auto next = book_.Begin(1, half, BuffersOf(input_, output_, sizeof(bits)), share_);
+    EXPECT_TRUE(next.ok());
+    while (next.value()->can_stage()) (void)next.value()->Stage(1);
+    std::uint16_t sum = 0;
+    std::memcpy(&sum, next.value()->input(), sizeof(sum));
+    book_.End(1, *next.value(), /*committed=*/true);
+    return unsigned{sum};
+  };
+  for (const unsigned sign : {0x0000U, 0x8000U}) {
+    for (int late = 0; late < 4; ++late) keep(kFortyThousand | sign);
+    EXPECT_EQ(contribute(sign), kLargest | sign);
+    EXPECT_EQ(contribute(0x7c00 | sign), 0x7c00 | sign) << "and what was kept is gone with it";
+    for (int late = 0; late < 4; ++late) keep(kFortyThousand | sign);
+    EXPECT_EQ(contribute(sign), kLargest | sign);
+    EXPECT_EQ(contribute(sign), kLargest | sign);
+    EXPECT_EQ(contribute(sign), 0x7714 | sign) << "160000 - 2 * 65504 = 28992";
+    EXPECT_EQ(contribute(0), 0U);
+  }
+}
+
 TEST(ResidualTest, TakesWhatRoundingTookOrCameLateAndNothingThatIsNotFinite) {
   const float inf = std::numeric_limits<float>::infinity();
   for (const kernels::Isa isa : {kernels::Isa::kScalar, kernels::Isa::kAvx2, kernels::Isa::kAvx512}) {
