@@ -8,7 +8,7 @@ source "$ROOT/deploy/lib.sh"
 if (($#)); then
   cat <<'TEXT'
 Usage: deploy/package.sh
-Installs what building packages takes (as root), builds ringway-master, ringwayd, ringway-tools, libringway0.9 and
+Installs what building packages takes (as root), builds ringway-master, ringwayd, ringway-tools, libringway0.10 and
 libringway-dev from this directory's sources, and lets lintian judge them: an error of its ends this with 1. The packages are
 then in build/package. tests/deploy/package_test.sh tries them in a fresh Debian 12.
 TEXT

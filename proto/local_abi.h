@@ -50,7 +50,7 @@
 namespace ringway::abi {
 
 inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
-inline constexpr std::uint32_t kVersion = 16;
+inline constexpr std::uint32_t kVersion = 17;
 inline constexpr std::uint32_t kVersionMin = 16;
 inline constexpr Versions kVersions{kVersionMin, kVersion};
 
@@ -352,10 +352,10 @@ struct Outcome {
   Algorithm algorithm;        // computed the result here
   std::uint8_t update_waits;  // 1: a prepared view waits on every rank; UpdateView will adopt it
   std::uint8_t refused;       // 1: it was not submitted, and has no number
-  std::uint8_t reserved;
-  std::uint64_t absent;  // contributors, as bits by their place, that took part without an input
-  double weight;         // the sum of the weights of the inputs
-  std::uint64_t behind;  // later operations of the channel that are done, and not submitted here
+  std::uint8_t input_kept;    // 1: this peer's input came late, and is added to its next one
+  std::uint64_t absent;       // contributors, as bits by their place, that took part without an input
+  double weight;              // the sum of the weights of the inputs
+  std::uint64_t behind;       // later operations of the channel that are done, and not submitted here
 };
 
 // One operation in flight. The client owns a kFree or kDone slot, the daemon a kSubmitted one, except for staged_bytes,

@@ -65,6 +65,16 @@ Status CheckBuffers(const Request& request, bool has_result) {
 
 }  // namespace
 
+void BindToGroup(const JoinOptions& group, Request* request) {
+  abi::OpSpec& spec = request->spec;
+  if (spec.quorum != Quorum::kOfGroup) return;
+  const bool takes = CanAgreeOnInputs(spec.kind, spec.op, group.quorum, 0);
+  spec.quorum = takes ? group.quorum.code : Quorum::All().code;
+  if (spec.quorum == 0) return;
+  if (spec.grace_ms == 0) spec.grace_ms = GraceMs(group.grace);
+  if (spec.late == Late::kDropped && spec.feedback != 0) spec.late = group.late;
+}
+
 Status CheckRequest(const Request& request) {
   const abi::OpSpec& spec = request.spec;
   if (spec.channel >= abi::kChannelCountMax) {

@@ -56,6 +56,7 @@ void Fill(const ringway::OpResult& result, ringwayOpInfo_t* info) {
   std::copy_n(result.absent.begin(), absent, whole.contributors + count);
   whole.contributorCount = static_cast<std::uint32_t>(count);
   whole.isLate = result.is_late ? 1 : 0;
+  whole.isKept = result.is_kept ? 1 : 0;
   whole.behind = result.behind;
   whole.weight = result.weight;
   whole.partBegin = result.part.begin;
@@ -66,6 +67,17 @@ void Fill(const ringway::OpResult& result, ringwayOpInfo_t* info) {
 }  // namespace
 
 namespace ringway::c {
+namespace {
+
+// Returns what an operation's or a group's options say; numbers out of range become codes out of range.
+template <typename Options>
+std::optional<Quorum> QuorumOf(const Options& options) {
+  if (options.quorumPercent > 0) return Quorum::Percent(std::min<std::uint32_t>(options.quorumPercent, 101));
+  if (options.quorum > 0) return Quorum::Ranks(std::min<std::uint32_t>(options.quorum, Quorum::kRanksMax + 1));
+  return std::nullopt;
+}
+
+}  // namespace
 
 ringwayResult_t Report(const Status& error) {
   if (!error.ok()) last_error = error.text();
@@ -91,9 +103,7 @@ std::optional<OpOptions> OpOptionsOf(const ringwayOpOptions_t* given) {
   if (options->errorFeedback != nullptr) out.error_feedback = options->errorFeedback;
   out.stream = options->stream;
   out.priority = options->priority;
-  if (options->quorum > 0) out.quorum = ringway::Quorum::Ranks(std::min<std::uint32_t>(options->quorum, 65));
-  if (options->quorumPercent > 0)
-    out.quorum = ringway::Quorum::Percent(std::min<std::uint32_t>(options->quorumPercent, 101));
+  out.quorum = options->quorum == RINGWAY_QUORUM_ALL ? Quorum::All() : QuorumOf(*options).value_or(Quorum::OfGroup());
   out.grace = ringway::Milliseconds(options->graceMs);
   out.weight = options->weight;
   out.late = static_cast<Late>(std::min<std::uint32_t>(options->keepLate, kLateCount));
@@ -137,6 +147,9 @@ ringwayResult_t ringwayCommInit(ringwayComm_t* comm, const ringwayConfig_t* conf
       };
     }
     options.evict_hung_after = ringway::Milliseconds(config->evictHungAfterMs);
+    options.quorum = ringway::c::QuorumOf(*config).value_or(ringway::Quorum::All());
+    options.grace = ringway::Milliseconds(config->graceMs);
+    options.late = static_cast<ringway::Late>(std::min<std::uint32_t>(config->keepLate, ringway::kLateCount));
     auto session = ringway::Session::Join(options);
     if (!session.ok()) return Report(session.status());
     auto created = std::make_unique<ringwayComm>();

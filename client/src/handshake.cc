@@ -116,6 +116,14 @@ Status CheckJoinOptions(const JoinOptions& options) {
   if (evicts && (options.evict_hung_after < kHungMin || options.evict_hung_after > kOpDeadlineMax)) {
     return refuse("evict_hung_after must be 0 (never), or 1 s to 24 days");
   }
+  if (!options.quorum.is_valid())
+    return refuse("the group's quorum must be 1 to 64 ranks, or 1 to 100 percent of them");
+  const bool goes_on = options.quorum != Quorum::All();
+  if (options.grace != Milliseconds(0) && !goes_on) return refuse("a grace of the group needs its quorum");
+  if (options.grace < Milliseconds(0)) return refuse("the group's grace must not be negative");
+  if (static_cast<std::uint8_t>(options.late) >= kLateCount)
+    return refuse("the group's late is neither dropped nor next");
+  if (options.late != Late::kDropped && !goes_on) return refuse("late = next of the group needs its quorum");
   if (options.reconnect < Milliseconds(0)) return refuse("reconnect must not be negative; 0 means not at all");
   return {};
 }

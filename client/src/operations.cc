@@ -117,6 +117,7 @@ Result<OpResult> Operations::ReadOutcome(const Lock& lock, const Operation& oper
                   .contributors = Those(members, outcome.absent, false),
                   .absent = Those(members, outcome.absent, true),
                   .is_late = is_late,
+                  .is_kept = is_late && outcome.input_kept != 0,
                   .behind = outcome.behind,
                   .weight = outcome.weight > 0 ? outcome.weight : outcome.world_size,
                   .wire_bytes = outcome.wire_bytes,

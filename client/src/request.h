@@ -2,6 +2,7 @@
 // counts and whether its buffers fit them. Pure.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -19,6 +20,12 @@ namespace ringway::internal {
 
 // Limit for all elements of an operation together.
 inline constexpr std::size_t kOperationBytesMax = std::size_t{1} << 46;
+
+inline constexpr std::int64_t kGraceMsMax = 86'400'000;  // a day
+
+inline std::uint32_t GraceMs(Milliseconds grace) {
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(grace.count(), 0, kGraceMsMax));
+}
 
 inline Status Refuse(std::string text) { return Status(Code::kInvalidArgument, std::move(text)); }
 
@@ -58,6 +65,9 @@ struct World {
   std::uint64_t self = 0;                  // this peer's id
   std::span<const std::uint64_t> members;  // peer ids in rank order
 };
+
+// Gives the request what the group was joined with, unless it names a quorum of its own. Before CheckRequest.
+void BindToGroup(const JoinOptions& group, Request* request);
 
 // Checks that need no world: kInvalidArgument or kNotSupported.
 Status CheckRequest(const Request& request);

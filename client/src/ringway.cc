@@ -11,8 +11,6 @@
 namespace ringway {
 namespace {
 
-constexpr std::int64_t kGraceMsMax = 86'400'000;  // a day
-
 Status NoHandle() { return Status(Code::kInvalidArgument, "this handle is empty (moved from or never set)"); }
 
 // The one place where the options of a call become its spec.
@@ -28,7 +26,7 @@ internal::Request RequestOf(OpKind kind, const void* input, void* output, std::s
   request.spec.algorithm = abi::CodeOf(options.algorithm);
   request.spec.priority = options.priority;
   request.spec.quorum = options.quorum.code;
-  request.spec.grace_ms = static_cast<std::uint32_t>(std::clamp<std::int64_t>(options.grace.count(), 0, kGraceMsMax));
+  request.spec.grace_ms = internal::GraceMs(options.grace);
   request.spec.weight = options.weight;
   request.spec.late = options.late;
   if (!options.error_feedback.empty()) request.spec.feedback = abi::FeedbackOf(options.error_feedback);
@@ -78,7 +76,7 @@ internal::Request WithCounts(internal::Request request, const std::vector<std::s
 // Programs compiled against other sizes, or other members in what was padding, must not load this library: its soname
 // is the version's first two parts.
 #if defined(__GLIBCXX__) && defined(__x86_64__) && _GLIBCXX_USE_CXX11_ABI
-static_assert(RINGWAY_VERSION_CODE / 100 == 9 && sizeof(JoinOptions) == 216 && sizeof(OpOptions) == 96 &&
+static_assert(RINGWAY_VERSION_CODE / 100 == 10 && sizeof(JoinOptions) == 224 && sizeof(OpOptions) == 96 &&
                   offsetof(OpOptions, priority) == 12 && sizeof(OpResult) == 128 && sizeof(Member) == 72,
               "the C++ ABI has changed: raise the version in version.h, then these numbers");
 #endif

@@ -31,6 +31,7 @@ Result<Work> SessionImpl::Start(const Request& request) {
 
 Result<Operation> SessionImpl::Submit(Request request) {
   const Deadline deadline = Within(request.submit_timeout);
+  BindToGroup(options(), &request);
   if (Status error = CheckRequest(request); !error.ok()) return error;
   auto link = memberships_.Enter(request.spec.channel, deadline);
   if (!link.ok()) return link.status();

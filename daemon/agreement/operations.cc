@@ -266,6 +266,7 @@ void Operations::Report(Operation& op) {
   if (ok) ctx_.watchdog.Reset(op.output_bytes());
   Complete complete = CompleteOf(op);
   complete.outcome.behind = table_.BehindOn(op.name.channel);
+  complete.outcome.input_kept = ok && !is_in && op.feedback != nullptr && op.feedback->is_kept() ? 1 : 0;
   if (op.is_update()) {
     if (const control::View* const adopted = Adopt(op)) {
       SetAdopted(*adopted, complete);

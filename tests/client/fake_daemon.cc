@@ -168,8 +168,11 @@ void FakeDaemon::SetWorld(std::uint64_t epoch, std::uint32_t rank, std::uint32_t
   });
 }
 
-void FakeDaemon::SetLate(bool late) {
-  Run([&] { is_late_ = late; });
+void FakeDaemon::SetLate(bool late, bool kept) {
+  Run([&] {
+    is_late_ = late;
+    is_kept_ = kept;
+  });
 }
 
 void FakeDaemon::Loop() {
@@ -364,6 +367,7 @@ void FakeDaemon::Finish(std::uint32_t slot, Code code, const std::string& text, 
   done.outcome.code = code;
   done.outcome.world_size = world_size_;
   done.outcome.rank = rank_;
+  done.outcome.input_kept = is_kept_ ? 1 : 0;
   done.outcome.absent = is_late_ ? std::uint64_t{1} << rank_ : 0;
   done.outcome.epoch = epoch_;
   done.outcome.wire_bytes = 5;

@@ -67,7 +67,7 @@ class FakeDaemon {
   bool WaitUntil(const std::function<bool(const Seen&)>& condition);
 
   // Results come without this rank's inputs, even of an operation that is cancelled.
-  void SetLate(bool late);
+  void SetLate(bool late, bool kept = false);
 
   // Each is done when the call returns, but for operations whose input is not whole: they are completed once it is.
   void CompleteHeld();
@@ -126,6 +126,7 @@ class FakeDaemon {
   std::set<std::uint32_t> released_;           // of their slots, those that are not held any more
   bool refuses_regions_ = false;
   bool is_late_ = false;
+  bool is_kept_ = false;
   std::uint64_t instance_ = 1;
   std::uint64_t epoch_ = 1;
   std::uint32_t rank_ = 0;

@@ -10,7 +10,7 @@ source "$ROOT/deploy/lib.sh"
 PACKAGES=$(realpath "${1:-$ROOT/build/package}")
 MIRROR=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 CHROOT=$ROOT/build/package/debian12
-INSTALLED=(ringway-master ringwayd ringway-tools libringway0.9 libringway-dev)
+INSTALLED=(ringway-master ringwayd ringway-tools libringway0.10 libringway-dev)
 SETTINGS=(ringway-master ringwayd)
 
 if [[ ${RINGWAY_PACKAGE_TEST:-} != inside ]]; then

@@ -1,10 +1,11 @@
 """All-reduces that go on without late ranks, and weighted averages."""
 
+import pickle
 import unittest
 
 import numpy
 import ringway
-from cluster import PATIENCE, ClusterTest, eventually
+from cluster import PATIENCE, ClusterTest, eventually, together
 
 
 def filled(value, count=1000, dtype="float32"):
@@ -162,6 +163,51 @@ class QuorumTest(ClusterTest):
         for work in works:
             with self.refused(ringway.Mismatch, "quorum of 2"):
                 work.wait(PATIENCE)
+
+
+class GroupQuorumTest(ClusterTest):
+    """What a group is joined with, and which of its operations take it."""
+
+    def test_operations_that_name_no_quorum_take_the_groups(self):
+        ranks = self.join(3, quorum=2, late="next")
+        options = {"error_feedback": "gradient"}
+        for work in [rank.all_reduce_async(filled(1), **options) for rank in ranks[:2]]:
+            self.assertEqual(work.wait(PATIENCE).absent, (ranks[2].peer_id,))
+        late = ranks[2].all_reduce(filled(100), **options)
+        self.assertEqual((late.is_late, late.is_kept), (True, True))
+        self.assertTrue(pickle.loads(pickle.dumps(late)).is_kept)
+        xs = [filled(0) for _ in ranks]
+        for work in [rank.all_reduce_async(x, quorum="all") for rank, x in zip(ranks, xs)]:
+            self.assertEqual(work.wait(PATIENCE).absent, ())
+        self.assertEqual(set(xs[0].tolist()), {0}, "which takes nothing of another tensor's")
+        xs = [filled(0) for _ in ranks]
+        for work in [rank.all_reduce_async(x, quorum=1.0, late="next", **options) for rank, x in zip(ranks, xs)]:
+            self.assertEqual(work.wait(PATIENCE).absent, ())
+        self.assertEqual(set(xs[0].tolist()), {100})
+
+    def test_other_operations_and_what_the_library_agrees_on_are_all_ranks(self):
+        ranks = self.join(2, quorum=1)
+        for op in ("max", "min", "prod"):
+            works = [rank.all_reduce_async(filled(1), op) for rank in ranks]
+            self.assertEqual({work.wait(PATIENCE).absent for work in works}, {()})
+        works = [rank.all_reduce_async(filled(1), "sum", quorum="all") for rank in ranks]
+        self.assertEqual({work.wait(PATIENCE).absent for work in works}, {()})
+        results = together(*[lambda r=r: r.all_reduce(filled(2), "avg", skip_nonfinite=True) for r in ranks])
+        self.assertEqual({result.absent for result in results}, {()})
+
+    def test_members_that_disagree_learn_so(self):
+        sessions = together(*[lambda i=i: ringway.join(**self.options(i, 2, quorum=2 - i)) for i in range(2)])
+        for session in sessions:
+            self.addCleanup(session.abort)
+        for work in [session.all_reduce_async(filled(1)) for session in sessions]:
+            with self.refused(ringway.Mismatch, "quorum of"):
+                work.wait(PATIENCE)
+
+    def test_what_a_group_cannot_have_is_refused(self):
+        for wrong, word in (({"quorum": 65}, "1 to 64"), ({"grace": 1}, "needs its quorum"), ({"late": "next"}, "needs its quorum"),
+                            ({"quorum": "some"}, "'all'")):
+            with self.refused(ringway.InvalidArgument, word):
+                ringway.join(**self.options(0, 1, **wrong))
 
 
 class WeightTest(ClusterTest):

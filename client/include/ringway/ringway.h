@@ -152,6 +152,7 @@ typedef struct ringwayWork* ringwayWork_t;
  * submitTimeoutMs and those of calls) waits for ever; opDeadlineMs and evictHungAfterMs cannot be negative. */
 #define RINGWAY_FOREVER (-1)
 #define RINGWAY_MAX_WORLD_SIZE 64
+#define RINGWAY_QUORUM_ALL 0xffffffffu /* of an operation: all ranks' inputs, whatever the group's quorum */
 
 typedef struct {
   size_t size;            /* sizeof(ringwayConfig_t), set by the initializer */
@@ -176,10 +177,15 @@ typedef struct {
    * ringwayInterrupted, as a timeout would. It must not block. NULL: not polled. */
   int (*interrupted)(void* context);
   void* interruptedContext;
+  /* Of sums and averages that name no quorum (ringwayOpOptions_t; keepLate: with errorFeedback); the same on all peers */
+  uint32_t quorum, quorumPercent, graceMs, keepLate;
 } ringwayConfig_t;
 
-#define RINGWAY_CONFIG_INITIALIZER \
-  { sizeof(ringwayConfig_t), NULL, NULL, NULL, 0, 1, 0, 0, 300000, 30000, 0, 0, 600000, NULL, NULL, NULL, NULL }
+#define RINGWAY_CONFIG_INITIALIZER                                                                                    \
+  {                                                                                                                   \
+    sizeof(ringwayConfig_t), NULL, NULL, NULL, 0, 1, 0, 0, 300000, 30000, 0, 0, 600000, NULL, NULL, NULL, NULL, 0, 0, \
+        0, 0                                                                                                          \
+  }
 
 /* Result of a successful operation; epoch, contributors and updateWaits are the same on all ranks. */
 typedef struct {
@@ -201,11 +207,12 @@ typedef struct {
   uint32_t contributorCount;
   uint32_t isLate;
   uint64_t behind;
-  double weight; /* sum of the weights of the inputs; without weights their number */
+  double weight;   /* sum of the weights of the inputs; without weights their number */
+  uint32_t isKept; /* 1: it is late, and added to this rank's next one of its errorFeedback */
 } ringwayOpInfo_t;
 
 #define RINGWAY_OP_INFO_INITIALIZER \
-  { sizeof(ringwayOpInfo_t), 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, 0, 0, 0, 0, 0 }
+  { sizeof(ringwayOpInfo_t), 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, 0, 0, 0, 0, 0, 0 }
 
 /* A peer of the view. Texts are NUL-terminated, longer ones truncated. */
 typedef struct {
@@ -235,7 +242,7 @@ typedef struct {
   const char* errorFeedback; /* the tensor's name (ringway.hpp, OpOptions::error_feedback), copied; NULL: none */
   void* stream;              /* cudaStream_t, for buffers in device memory (ringway.hpp); NULL: the default stream */
   uint32_t priority;         /* 0 to 255: this rank sends those of the highest first (ringway.hpp) */
-  uint32_t quorum;           /* of an all-reduce: go on with so many inputs, 1 to 64 (ringway.hpp); 0: all */
+  uint32_t quorum;           /* of an all-reduce: go on with so many inputs, 1 to 64 (ringway.hpp); 0: the config's */
   uint32_t quorumPercent;    /* the same as a share, 1 to 100; 0: none */
   uint32_t graceMs;          /* after the quorum is there */
   double weight;             /* of this rank's input in an average (ringway.hpp); 0: all weigh the same */

@@ -48,6 +48,11 @@ struct JoinOptions {
   std::uint32_t wait_world = 0;  // required: a new group forms with at least this many peers; 1: this one alone
   std::uint32_t min_world = 1;   // below it operations fail with kWorldTooSmall (the group takes the largest asked for)
   bool fail_on_peer_loss = false;  // an operation that loses a peer fails instead of being retried; same on all peers
+  // What all-reduces of sum and avg take whose options name no quorum: OpOptions::quorum, `grace` and, where they have
+  // an `error_feedback`, `late`. The same quorum on all peers: operations of peers that differ in it get kMismatch.
+  Quorum quorum = Quorum::All();
+  Late late = Late::kDropped;
+  Milliseconds grace = Milliseconds(0);
   // An operation that this rank has waited for this long fails with kDeadline, on all ranks alike; 0: none. The outcome
   // is agreed, so it may come later, or be success.
   Milliseconds op_deadline = Milliseconds(0);
@@ -84,6 +89,7 @@ struct OpResult {
   // With a quorum: members whose inputs came too late, and are not in; they have the result, too. The same on all.
   std::vector<std::uint64_t> absent;
   bool is_late = false;  // this rank's is one of them
+  bool is_kept = false;  // and is added to its next one of this error_feedback; false: it is dropped, or was in time
   // Later operations of the channel that went on without this rank and are done: submit as many, with any input, to
   // catch up. Each is done at once.
   std::uint64_t behind = 0;
@@ -152,8 +158,9 @@ struct OpOptions {
   // gets the same result; one that submits late gets it at once, and its own input is dropped or kept (`late`). It is
   // a round trip to the first rank more. A rank that misses an operation is not waited for again before it has caught
   // up. A rank more than 1024 operations behind, or whose daemon has no room for more results, is dropped, and rejoins
-  // (kRejoined).
-  Quorum quorum = {};
+  // (kRejoined). OfGroup: the group's (JoinOptions), with its grace and late unless these are set here; another one,
+  // All, too, stands alone.
+  Quorum quorum = Quorum::OfGroup();
   // kNext: an input of this rank that comes late is added to its next one with the same `error_feedback`, which it
   // needs, once it is whole: Work::Cancel, or a deadline, gives up one that is not. What is not finite is not kept.
   // Who loads a checkpoint joins again first, or takes another name: what was kept would be added to it. For f32, f16

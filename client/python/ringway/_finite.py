@@ -18,8 +18,20 @@ _EXACT = ("channel", "priority", "submit_timeout", "as_peer")
 
 
 def exact_options(options: Options) -> Options:
-    """Those that leave an operation exact."""
-    return {name: options[name] for name in _EXACT if name in options}  # type: ignore[literal-required,return-value]
+    """Those that leave an operation exact, and of all ranks."""
+    kept = {name: options[name] for name in _EXACT if name in options}  # type: ignore[literal-required]
+    return {**kept, "quorum": "all"}  # type: ignore[typeddict-item,return-value]
+
+
+def goes_on(options: Options) -> bool:
+    """Whether an operation with these goes on without late ranks; the group's quorum is not asked."""
+    return options.get("quorum") not in (None, "all")
+
+
+def check_all_ranks(options: Options) -> None:
+    """Raises for options with which not all ranks say whether they are finite."""
+    if goes_on(options) or options.get("weight") is not None:
+        raise InvalidArgument("skip_nonfinite takes no quorum and no weight: all say first whether they are finite")
 
 
 class FiniteReduction:
@@ -39,8 +51,8 @@ class FiniteReduction:
             raise InvalidArgument(f"skip_nonfinite is for sum and avg, not for {op}")
         if options.get("stream") is not None:
             raise NotSupported("skip_nonfinite reads the input at once and waits for no stream: synchronize it, and leave `stream` out")
-        if options.keys() & {"quorum", "weight"}:
-            raise InvalidArgument("skip_nonfinite takes no quorum and no weight: all say first whether they are finite")
+        check_all_ranks(options)
+        options = {**options, "quorum": "all"}
         self._outs, self._is_average = outs, op == "avg"
         self.is_finite = all([_is_finite(x) for x in xs])
         """Whether this rank is counted."""

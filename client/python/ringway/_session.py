@@ -39,9 +39,10 @@ class Options(TypedDict, total=False):
     stream: Any
     """CUDA stream (torch's, CuPy's, its handle) after whose work x is read, if x is a GPU's. Default None: the default stream, \
 which torch and CuPy make wait for their current one."""
-    quorum: int | float | None
+    quorum: int | float | str | None
     """* Of an all-reduce, sum or avg: go on once so many ranks' inputs are whole (a float: such a share of all) and `grace` is \
-over. The result's `absent` names whose inputs are not in; a late rank gets the result at once. Default None: all."""
+over. The result's `absent` names whose inputs are not in; a late rank gets the result at once. "all": all ranks' inputs. \
+Default None: as the group was joined with."""
     grace: float | None
     """Seconds to wait for more inputs than the quorum. The longest of the ranks' counts. Default 0."""
     late: str
@@ -64,6 +65,9 @@ def join(
     name: str = "",
     min_world: int = 1,
     fail_on_peer_loss: bool = False,
+    quorum: int | float | None = None,
+    grace: float | None = None,
+    late: str = "dropped",
     op_deadline: float | None = None,
     evict_hung_after: float | None = 600.0,
     timeout: float | None = 300.0,
@@ -81,6 +85,8 @@ def join(
     name: unique in the group, for logs and status; "" lets the daemon choose.
     min_world: below it operations raise WorldTooSmall (the group takes the largest asked for).
     fail_on_peer_loss: an operation that loses a peer raises PeerLost instead of being retried; the same on all peers.
+    quorum, grace, late: what all-reduces of sum and avg take that name no quorum (`Options`); late is for those with an
+        error_feedback. The same quorum on all peers: where they differ, their operations raise Mismatch.
     op_deadline: an operation that this rank has waited for this long raises Deadline on all ranks. None: never.
     evict_hung_after: a rank that submits nothing for this long while others wait for it is evicted. None: never.
     timeout: of the whole call. Then it raises the last known cause, or Timeout if it only waited for other peers.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "errors.h"
@@ -42,17 +43,19 @@ std::string Text(const char* what, nb::handle value) {
 // None: the option's zero, which means none.
 Milliseconds Duration(nb::handle seconds) { return seconds.is_none() ? Milliseconds(0) : TimeoutFrom(seconds); }
 
-// An integer is a number of ranks, a float a share of them. None: the option's zero.
-Quorum QuorumFrom(const char* name, nb::handle value) {
-  if (value.is_none()) return {};
-  if (PyFloat_Check(value.ptr()) != 0) {
+// An integer is a number of ranks, a float a share of them. Nothing: None.
+std::optional<Quorum> QuorumFrom(const char* name, nb::handle value) {
+  if (value.is_none()) return std::nullopt;
+  if (nb::isinstance<nb::str>(value)) {
+    if (TextOf(value) == "all") return Quorum::All();
+  } else if (PyFloat_Check(value.ptr()) != 0) {
     const double share = PyFloat_AsDouble(value.ptr());
     if (share > 0 && share <= 1) return Quorum::Percent(static_cast<std::uint32_t>(std::ceil(share * 100 - 1e-9)));
   } else if (const auto ranks = IntegerFrom<std::uint32_t>(name, value); ranks >= 1 && ranks <= Quorum::kRanksMax) {
     return Quorum::Ranks(ranks);
   }
   Refuse(std::string(name) + " is " + Repr(value) +
-         "; it must be 1 to 64 ranks, or a share of them as a float up to 1.0");
+         "; it must be 1 to 64 ranks, a share of them as a float up to 1.0, or 'all'");
 }
 
 double WeightFrom(const char* name, nb::handle value) {
@@ -103,7 +106,7 @@ constexpr Setter<OpOptions> kOpOptions[] = {
     {"submit_timeout", [](auto* o, auto, auto value) { o->submit_timeout = TimeoutFrom(value); }},
     {"as_peer", [](auto* o, auto name, auto value) { o->as_peer = IntegerFrom<std::uint64_t>(name, value); }},
     {"priority", [](auto* o, auto name, auto value) { o->priority = IntegerFrom<std::uint32_t>(name, value); }},
-    {"quorum", [](auto* o, auto name, auto value) { o->quorum = QuorumFrom(name, value); }},
+    {"quorum", [](auto* o, auto name, auto value) { o->quorum = QuorumFrom(name, value).value_or(Quorum::OfGroup()); }},
     {"grace", [](auto* o, auto, auto value) { o->grace = Duration(value); }},
     {"weight", [](auto* o, auto name, auto value) { o->weight = WeightFrom(name, value); }},
     {"late", [](auto* o, auto name, auto value) { o->late = Named<Late>(name, value, kLateCount); }},
@@ -118,6 +121,9 @@ constexpr Setter<JoinOptions> kJoinOptions[] = {
     {"wait_world", [](auto* o, auto name, auto value) { o->wait_world = IntegerFrom<std::uint32_t>(name, value); }},
     {"min_world", [](auto* o, auto name, auto value) { o->min_world = IntegerFrom<std::uint32_t>(name, value); }},
     {"fail_on_peer_loss", [](auto* o, auto name, auto value) { o->fail_on_peer_loss = BoolFrom(name, value); }},
+    {"quorum", [](auto* o, auto name, auto value) { o->quorum = QuorumFrom(name, value).value_or(Quorum::All()); }},
+    {"grace", [](auto* o, auto, auto value) { o->grace = Duration(value); }},
+    {"late", [](auto* o, auto name, auto value) { o->late = Named<Late>(name, value, kLateCount); }},
     {"op_deadline", [](auto* o, auto, auto value) { o->op_deadline = Duration(value); }},
     {"evict_hung_after", [](auto* o, auto, auto value) { o->evict_hung_after = Duration(value); }},
     {"timeout", [](auto* o, auto, auto value) { o->timeout = TimeoutFrom(value); }},

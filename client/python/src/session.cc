@@ -289,7 +289,7 @@ nb::tuple StateOf(const OpResult& result) {
   return nb::make_tuple(result.epoch, result.rank, result.world_size, result.contributors, result.wire_bytes,
                         result.retries, result.update_waits, static_cast<std::uint8_t>(result.algorithm),
                         result.error_bound, result.part.begin, result.part.count, result.absent, result.is_late,
-                        result.behind, result.weight);
+                        result.behind, result.weight, result.is_kept);
 }
 
 // A state that is not StateOf's raises before the result is made.
@@ -311,6 +311,7 @@ void SetState(OpResult& result, const nb::tuple& state) {
   made.is_late = nb::cast<bool>(state[12]);
   made.behind = nb::cast<std::uint64_t>(state[13]);
   made.weight = nb::cast<double>(state[14]);
+  made.is_kept = nb::cast<bool>(state[15]);
   new (&result) OpResult(std::move(made));
 }
 
@@ -326,6 +327,7 @@ void DefineResult(nb::module_& module) {
       .def_prop_ro("absent", Absent, nb::sig("def absent(self) -> tuple[int, ...]"),
                    "With a quorum: members whose inputs came too late, and are not in.")
       .def_ro("is_late", &OpResult::is_late, "Whether this peer's input is not in.")
+      .def_ro("is_kept", &OpResult::is_kept, "Whether it is late, and added to this peer's next one.")
       .def_ro(
           "behind", &OpResult::behind,
           "Later operations of the channel that went on without this peer and are done: submit as many to catch up.")

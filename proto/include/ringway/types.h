@@ -374,6 +374,10 @@ struct Quorum {
 
   static constexpr std::uint8_t kRanksMax = 64;
   static constexpr std::uint8_t kShare = 100;
+  static constexpr std::uint8_t kOfGroup = 255;
+  static constexpr Quorum All() { return {}; }
+  // An option of an operation only: what the group was joined with.
+  static constexpr Quorum OfGroup() { return {kOfGroup}; }
   // REQUIRES: 1 to 64; 1 to 100.
   static constexpr Quorum Ranks(std::uint32_t ranks) { return {static_cast<std::uint8_t>(ranks)}; }
   static constexpr Quorum Percent(std::uint32_t percent) { return {static_cast<std::uint8_t>(kShare + percent)}; }
