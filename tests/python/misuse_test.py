@@ -349,7 +349,7 @@ class SessionTest(ClusterTest):
         sessions = self.join(2)
         for result in together(*[lambda s=s: s.reduce_scatter(numpy.zeros(1000, "float32"), codec="int8") for s in sessions]):
             fields = [x for x in dir(result) if not x.startswith("_")]
-            self.assertEqual(len(fields), 14)
+            self.assertEqual(len(fields), 15)
             for again in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
                 self.assertIs(type(again), ringway.Result)
                 for field in fields:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ringway import Error, InvalidArgument
+from ringway import Error, InvalidArgument, NotSupported
 from ringway import _ddp_model as ddp
 from ringway._ddp_agreement import PassAgreement, UsedParameters, verify_equal
 from ringway._diloco import REFUSED
-from ringway._finite import FiniteReduction, exact_options
+from ringway._finite import FiniteReduction, check_all_ranks, exact_options, goes_on
 from ringway._profile import ranged
 
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ class DdpHook:
     What DDP does by its own group is done with the gradients, as that group has one rank: a parameter that any rank used has
     its average on all, one that nobody used is left alone on all; buffers become those of the lowest rank; and a pass with a
     rank that is new compares the parameters.
+
+    With a quorum a chunk goes on without ranks that are late. Each chunk is the average over its own contributors (`results`), the
+    same bytes on all; a late rank gets it when its backward pass comes there, and takes the same step. Who is `behind` by whole
+    passes makes up for them without computing: `take_missed`.
     """
 
     def __init__(
@@ -42,13 +46,19 @@ class DdpHook:
         overlap_mb: float | None,
         skip_nonfinite: bool = False,
     ) -> None:
-        if options.keys() & {"quorum", "weight"}:
-            raise InvalidArgument("DDP's passes are all ranks' and take no quorum and no weight")
+        if skip_nonfinite:
+            check_all_ranks(options)
         ddp.check(model)
+        if goes_on(options):
+            _check_passes_wait_for_nobody(model)
         ddp.refuse_join(model)
         self._model = model
         self._session = session
-        self._options = options
+        self.weight = options.get("weight")
+        """Of this rank's gradients in the averages of the next pass, such as its tokens or examples; on all ranks or on none."""
+        self._options: Options = {**options, "quorum": options.get("quorum") or "all"}
+        if options.get("late") == "next":
+            self._options["error_feedback"] = options.get("error_feedback", "ddp")
         self._skip_nonfinite = skip_nonfinite
         self._parameters = ddp.reduced_parameters(model)
         self._places = {id(parameter): place for place, parameter in enumerate(self._parameters)}
@@ -78,6 +88,30 @@ class DdpHook:
         """Whether newcomers, or a better plan, wait since the last call: then call `Session.update_view` on every rank."""
         waits, self._update_waits = self._update_waits, False
         return waits
+
+    @property
+    def behind(self) -> int:
+        """Passes after the last one that went on without this rank, and are over."""
+        return self.results[-1].behind // len(self._chunks) if self.results else 0
+
+    def take_missed(self) -> None:
+        """One of the passes that this rank is `behind`, without a forward and a backward pass: sets the gradients to its averages.
+        The optimizer's step follows, as after any other. Raises as backward() does."""
+        if self.behind == 0:
+            raise InvalidArgument("take_missed is for a rank that is behind: the others wait for its gradients")
+        self._begin_pass()
+        for place, p in enumerate(self._parameters):
+            reals = 2 * p.numel() if p.is_complex() else p.numel()
+            self._gradients[place] = torch.zeros(reals, dtype=p.dtype.to_real(), device=p.device)
+        averages = self._gradients
+        self._begin_chunks(is_last=True)
+        self._finish_pass()
+        if self._error is not None:
+            raise self._error
+        for place, p in enumerate(self._parameters):
+            if p.grad is None:
+                p.grad = torch.empty_like(p)
+            p.grad.copy_(ddp.in_layout_of(p, averages[place]))
 
     def _average(self, _state, bucket):  # type: ignore[no-untyped-def]  # DDP compares annotations, if there are any
         places = [self._places[id(parameter)] for parameter in bucket.parameters()]
@@ -117,7 +151,7 @@ class DdpHook:
                     return
                 self._submit_agreement()
             self._begun += 1
-            options = dict(self._options)
+            options: dict[str, Any] = {**self._options, "weight": self.weight}
             if name := options.get("error_feedback"):
                 options["error_feedback"] = f"{name}.{self._begun}"
             self._submit(_ChunkAverage, [self._gradients[place] for place in chunk], options, self._skip_nonfinite)
@@ -143,8 +177,13 @@ class DdpHook:
         others_wait = before > 0 or self._skip_nonfinite  # of the two operations of a chunk one may be on its way
         self._is_behind = self._is_behind or (isinstance(error, REFUSED) and others_wait)
 
-    @ranged("ddp_end_pass")
     def _end_pass(self) -> None:
+        self._finish_pass()
+        if self._error is not None:
+            _raise_after_the_pass(self._error)
+
+    @ranged("ddp_end_pass")
+    def _finish_pass(self) -> None:
         finished: list[Result] = []
         self.results = []
         for place, work in enumerate(self._works):  # which stay there if this is interrupted
@@ -163,8 +202,6 @@ class DdpHook:
         self._works = []
         if self._error is None:
             self._update_waits = self._update_waits or any(result.update_waits for result in self.results)
-        else:
-            _raise_after_the_pass(self._error)
         if self._used is not None:
             self._used.places.clear()
         for done, buffer in self._buckets:
@@ -181,7 +218,8 @@ class DdpHook:
         agreements = [work for work in self._works if isinstance(work, PassAgreement)]
         for agreement in agreements:
             agreement.settle()
-        if first.world_size > 1 and not self._peers.issuperset(first.contributors):
+        members = frozenset((*first.contributors, *first.absent))
+        if first.world_size > 1 and not self._peers.issuperset(members):
             verify_equal(
                 self._session,
                 exact_options(self._options),
@@ -189,7 +227,7 @@ class DdpHook:
                 self._session.peer_id not in self._peers,
                 first.world_size,
             )
-        self._peers = frozenset(first.contributors)
+        self._peers = members
         for agreement in agreements:
             agreement.adopt_buffers()
             self._set_gradients_unused_here(agreement.used())
@@ -205,6 +243,15 @@ class DdpHook:
                 if p.grad is None:
                     p.grad = torch.empty_like(p)
                 p.grad.copy_(average)
+
+
+def _check_passes_wait_for_nobody(model: torch.nn.parallel.DistributedDataParallel) -> None:
+    """Raises for a model of which each pass asks all ranks."""
+    if model.find_unused_parameters or model.static_graph:
+        raise NotSupported("ddp_hook: with a quorum no pass asks all ranks which parameters they use: make the model without "
+                           "find_unused_parameters and static_graph")
+    if ddp.synced_buffers(model):
+        raise NotSupported("ddp_hook: with a quorum no pass waits for rank 0's buffers: make the model with broadcast_buffers=False")
 
 
 def _raise_after_the_pass(error: Error) -> None:

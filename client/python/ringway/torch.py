@@ -24,6 +24,7 @@ import ringway._c10d  # registers the backend
 import torch
 import torch.distributed
 from ringway._ddp import DdpHook as DdpHook
+from ringway._c10d_join import GroupOptions as GroupOptions
 from ringway._ddp import _ChunkAverage as _ChunkAverage
 from ringway._diloco import DiLoCo as DiLoCo
 
@@ -51,7 +52,10 @@ def ddp_hook(
     skip_nonfinite: the same on all ranks. A rank whose gradients have an infinity or a NaN is left out of the average, chunk by
         chunk: `hook.results` have the others as `contributors`; `hook.left_out` counts on that rank, whose log says so. If nobody
         is left the gradients are 0. It takes one small operation a chunk more. False: one such rank makes all averages NaN.
-    options: of each operation, as codec="int8"; of `error_feedback` each chunk adds its number to the name.
+    options: of each operation, as codec="int8"; of `error_feedback` each chunk adds its number to the name. `quorum`, `grace`
+        and `late`: passes go on without late ranks, each chunk as the average over its own contributors, which may differ from
+        chunk to chunk (`hook.results`); "all" and None: all ranks', whatever the group's. `weight`: the averages are weighted,
+        as by `hook.weight`, which may be set before each pass.
     """
     hook = DdpHook(model, session, options, overlap_mb, skip_nonfinite)
     model.register_comm_hook(None, hook._average)
