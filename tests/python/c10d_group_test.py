@@ -266,6 +266,29 @@ class C10dGroupTest(ClusterTest):
         with self.refused(ringway.Timeout, "ranks 0, 2 did not come"):
             RingwayProcessGroup(dist.HashStore(), 1, 3, timedelta(milliseconds=50))
 
+    def test_all_reduces_of_a_group_with_a_quorum_go_on_without_late_ranks(self):
+        from ringway.torch import GroupOptions
+
+        store = dist.HashStore()
+        with mock.patch.dict(os.environ, RINGWAY_SOCKET=self.cluster.sockets[0]):
+            groups = together(*[
+                lambda rank=rank: RingwayProcessGroup(store, rank, 3, LONG, options=GroupOptions(quorum=2)) for rank in range(3)])
+        for group in groups:
+            self.addCleanup(group.abort)
+        average = options(dist.AllreduceOptions, reduceOp=dist.ReduceOp.AVG)
+        xs = [torch.full((4,), value) for value in (1.0, 3.0, 50.0)]
+        for work in [group.allreduce([x], average) for group, x in zip(groups[:2], xs)]:
+            work.wait()
+        groups[2].allreduce([xs[2]], average).wait()
+        self.assertEqual([x.tolist() for x in xs], [[2.0] * 4] * 3)
+        with self.refused(ringway.NotSupported, "average of integers"):
+            groups[0].allreduce([torch.ones(2, dtype=torch.int32)], average)
+        largest = options(dist.AllreduceOptions, reduceOp=dist.ReduceOp.MAX)
+        xs = [torch.tensor([rank]) for rank in range(3)]
+        for work in [group.allreduce([x], largest) for group, x in zip(groups, xs)]:
+            work.wait()
+        self.assertEqual([int(x) for x in xs], [2, 2, 2])
+
     def test_split_has_ranks_in_the_order_that_is_asked_for(self):
         groups = self.groups(3)
 

@@ -25,7 +25,7 @@ import torch.distributed as dist
 
 import ringway
 from ringway._c10d_gathered import BITWISE, bitwise, sparse_sum
-from ringway._c10d_group import Group, check_options
+from ringway._c10d_group import Group, options_of
 from ringway._c10d_join import bounded
 from ringway._c10d_tensors import (
     OF_NUMPY,
@@ -123,6 +123,8 @@ class RingwayProcessGroup(Group):
             return sparse_sum(self, tensors, op, patience)
         places = [Place(numbers_of(tensor), divisor_of(op, tensor.dtype, self._size)) for tensor in tensors]
         names = [name_of(op, tensor.dtype) for tensor in tensors]
+        if self._goes_on and any(divisor_of(op, tensor.dtype, self._size) > 1 for tensor in tensors):
+            raise ringway.NotSupported("with a quorum there is no average of integers, which divides by the number of all ranks")
         reduce, reduce_many = self._session.all_reduce_async, self._session.all_reduce_many_async
         if len(places) == 1 or len({tensor.dtype for tensor in tensors}) > 1 or tensors[0].is_cuda:
             submissions = [functools.partial(reduce, place.lent, name) for place, name in zip(places, names)]
@@ -335,10 +337,13 @@ class RingwayProcessGroup(Group):
 
 
 def _create(options: Any, backend_options: Any = None) -> RingwayProcessGroup:
-    check_options(backend_options)
+    group_options = options_of(backend_options)
     ranks, world = options.global_ranks_in_group, dist.GroupMember.WORLD
     if ranks and isinstance(world, RingwayProcessGroup) and world.supports_reconfigure:
-        return world.part(options.store, ranks, options.timeout, options.group_id)
+        return world.part(options.store, ranks, options.timeout, options.group_id, group_options)
+    is_elastic = getattr(options, "enable_reconfigure", False)  # of torch 2.14
+    if is_elastic and group_options.goes_on:
+        raise ringway.NotSupported("a group that can be reconfigured has no quorum: its configurations have all their ranks")
     return RingwayProcessGroup(
         options.store,
         options.group_rank,
@@ -346,7 +351,8 @@ def _create(options: Any, backend_options: Any = None) -> RingwayProcessGroup:
         options.timeout,
         ranks,
         options.group_id,
-        getattr(options, "enable_reconfigure", False),  # of torch 2.14
+        is_elastic,
+        options=group_options,
     )
 
 

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 import ringway
 from ringway._c10d_elastic import Elastic, Unconfigured, never_configured
-from ringway._c10d_join import Membership, StoreBarrier, join_by_store, join_fixed
+from ringway._c10d_join import GroupOptions, Membership, StoreBarrier, join_by_store, join_fixed
 from ringway._c10d_work import Submissions
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Group(dist.ProcessGroup):
     """global_ranks: of each of its ranks, none: they are the same. title: for logs.
 
     enable_reconfigure: it has no members before its first reconfiguration; rank and size are those that torch asks for till then.
-    membership: that it has already; None: it gets one by the store.
+    membership: that it has already; None: it gets one by the store. options: of one that it gets.
     """
 
     def __init__(
@@ -35,8 +35,10 @@ class Group(dist.ProcessGroup):
         title: str = "",
         enable_reconfigure: bool = False,
         membership: Membership | None = None,
+        options: GroupOptions = GroupOptions(),
     ) -> None:
         super().__init__(rank, size)
+        self._goes_on = options.goes_on
         self._rank, self._size = rank, size
         self._group_name, self._is_split_off = title, False
         self._timeout = timeout.total_seconds()
@@ -49,7 +51,7 @@ class Group(dist.ProcessGroup):
             return
         self._elastic = None
         if membership is None:
-            membership = join_by_store(store, rank, size, self._timeout, self._global_ranks, title or "of torch")
+            membership = join_by_store(store, rank, size, self._timeout, self._global_ranks, title or "of torch", options)
         submissions = Submissions(membership)
         self._adopt(membership, submissions)
         weakref.finalize(self, submissions.abort).atexit = False
@@ -139,14 +141,16 @@ class Group(dist.ProcessGroup):
     ) -> Self | None:
         if self._rank not in new_ranks:
             return None
-        check_options(opts)
+        options = options_of(opts)
         name = group_name or f"{self._group_name}:split:{','.join(map(str, new_ranks))}"
         patience = timedelta(seconds=self._timeout) if timeout is None else timeout
-        group = self.part(dist.PrefixStore(f"{name}/", self._store), new_ranks, patience, name)
+        group = self.part(dist.PrefixStore(f"{name}/", self._store), new_ranks, patience, name, options)
         group._is_split_off = True
         return group
 
-    def part(self, store: dist.Store, ranks: Sequence[int], timeout: timedelta, title: str) -> Self:
+    def part(
+        self, store: dist.Store, ranks: Sequence[int], timeout: timedelta, title: str, options: GroupOptions = GroupOptions()
+    ) -> Self:
         """A group of some of these ranks, of which this is one; it cannot be reconfigured.
 
         store: of the new group. One that can be reconfigured asks no store, since ranks that came later have counted fewer groups.
@@ -155,8 +159,9 @@ class Group(dist.ProcessGroup):
         place, seconds, membership = list(ranks).index(self._rank), timeout.total_seconds(), None
         if self._elastic is not None:
             name = self._elastic.name_of_part(ranks)
-            membership = join_fixed(name, [f"rank {i}" for i in labels], place, seconds, labels, title, self._elastic.socket)
-        return type(self)(store, place, len(ranks), timeout, labels, title, membership=membership)
+            names, socket = [f"rank {i}" for i in labels], self._elastic.socket
+            membership = join_fixed(name, names, place, seconds, labels, title, socket, options)
+        return type(self)(store, place, len(ranks), timeout, labels, title, membership=membership, options=options)
 
     # Reconfiguration, of torch 2.14.
 
@@ -217,6 +222,9 @@ class Group(dist.ProcessGroup):
             self._submissions.abort()
 
 
-def check_options(options: Any) -> None:
-    if options is not None:
-        raise ringway.NotSupported("the backend has no options for a group (pg_options)")
+def options_of(options: Any) -> GroupOptions:
+    if options is None:
+        return GroupOptions()
+    if isinstance(options, GroupOptions):
+        return options
+    raise ringway.NotSupported(f"the backend's options for a group (pg_options) are a ringway.torch.GroupOptions, not a {type(options).__name__}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import os
 import time
@@ -47,6 +48,19 @@ def bounded(timeout: float) -> float:
 
 def ranks_text(ranks: Sequence[int]) -> str:
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupOptions:
+    """The `pg_options` of a process group: its all_reduces of SUM and AVG go on without late ranks, as `ringway.Options` says it. The
+    same on all ranks. An AVG is over those that are in; what is divided by the world's size elsewhere, as by DDP, is not."""
+
+    quorum: int | float | None = None
+    grace: float | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        return self.quorum is not None
 
 
 class Membership:
@@ -126,7 +140,13 @@ def group_prefix() -> str:
 
 
 def join_by_store(
-    store: dist.Store, rank: int, size: int, timeout: float, global_ranks: Sequence[int], title: str
+    store: dist.Store,
+    rank: int,
+    size: int,
+    timeout: float,
+    global_ranks: Sequence[int],
+    title: str,
+    options: GroupOptions,
 ) -> Membership:
     """Ranks whose number is fixed meet in a new group of Ringway, whose name rank 0 puts into the store.
 
@@ -141,7 +161,7 @@ def join_by_store(
     _await_all(store, [f"here{i}/{turn}" for i in range(size)], timeout, global_ranks, title)
     names = [f"rank {i}" for i in global_ranks]
     group = store.get(f"group/{turn}").decode()
-    return join_fixed(group, names, rank, timeout, global_ranks, title)
+    return join_fixed(group, names, rank, timeout, global_ranks, title, options=options)
 
 
 def join_fixed(
@@ -152,6 +172,7 @@ def join_fixed(
     labels: Sequence[int],
     title: str,
     socket: str | None = None,
+    options: GroupOptions = GroupOptions(),
 ) -> Membership:
     """A new group of Ringway that its ranks form together, and that does not change."""
     deadline = bounded(timeout)
@@ -167,6 +188,7 @@ def join_fixed(
         reconnect=0,
         timeout=max(timeout, _JOIN_MIN),
         on_waiting=JoinLog(title),
+        **dataclasses.asdict(options),
     )
     members = [member.name for member in session.members()]
     if lost := [label for label, name in zip(labels, names) if name not in members]:
