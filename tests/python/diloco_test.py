@@ -213,6 +213,47 @@ class DiLoCoTest(ClusterTest):
             for p, begun in zip(parameters, start()):
                 torch.testing.assert_close(p.detach(), begun.detach() + moved, rtol=0, atol=1e-4)
 
+    def test_ranks_may_take_different_numbers_of_inner_steps_and_weigh_as_much(self):
+        sessions = self.join(WORLD)
+        every, outer_steps = (2, 3, 5), 4
+        options = {"skip_nonfinite": False, "weight": 1, "lr": 1.0, "momentum": 0.0}
+
+        def rank(place):
+            parameters = start()
+            outer = self.outer(parameters, sessions[place], (every[place], 2, 0, None), **options)
+            for number in range(1, outer_steps * every[place] + 1):
+                outer.weight = every[place]
+                with torch.no_grad():
+                    for p in parameters:
+                        p.add_(1.0)
+                outer.step()
+            return parameters, outer
+
+        results = together(*[lambda place=place: rank(place) for place in range(WORLD)])
+        # Each fragment has had as many outer steps, of what each rank has moved it by since the last one.
+        moved = outer_steps * sum(n * n for n in every) / sum(every)
+        first = sum(n * (n // 2) for n in every) / sum(every)  # of the second fragment, whose turn is first
+        for parameters, outer in results:
+            for a, b in zip(outer.state_dict()["agreed"], results[0][1].state_dict()["agreed"]):
+                self.assertTrue(torch.equal(a, b))
+            self.assertEqual(outer.result.weight, sum(every))
+            begun = [p.detach().reshape(-1) for p in start()]
+            agreed = torch.cat(outer.state_dict()["agreed"]) - torch.cat(begun)
+            self.assertAlmostEqual(float(agreed[0]), moved, places=4)
+            self.assertAlmostEqual(float(agreed[-1]), moved - moved / outer_steps + first, places=4)
+
+    def test_a_newcomer_with_other_turns_goes_on_with_the_others_fragment(self):
+        parameters = start()
+        session, = self.join(1)
+        outer = self.outer(parameters, session, (4, 2, 0, None))
+        for _ in range(11):
+            outer.step()
+        other = self.outer(start(), session, (10, 2, 0, None))
+        other.load_state_dict(outer.state_dict())
+        self.assertEqual((other._turns, other._steps), (5, 26))
+        outer.load_state_dict(other.state_dict())
+        self.assertEqual((outer._turns, outer._steps), (5, 11))
+
     def train(self, sessions, form, steps, poisoned, **options):
         """Each rank's parameters, outer state and contributors by step; `poisoned` has the steps in which a rank's become NaN."""
         def rank(session):
@@ -307,7 +348,7 @@ class DiLoCoTest(ClusterTest):
             for _ in range(2):
                 with self.refused(ringway.Mismatch, "another agreed 0"):
                     outer.step()
-            outer.load_state_dict({"steps": 2, "agreed": [torch.ones(78)], "velocity": [torch.zeros(78)]})
+            outer.load_state_dict({"steps": torch.tensor([2, 0]), "agreed": [torch.ones(78)], "velocity": [torch.zeros(78)]})
             outer.step()
             return outer.result
 

@@ -10,7 +10,7 @@ import torch
 
 from ringway import Error, InvalidArgument, Io, NotSupported, ResourceExhausted, Timeout
 from ringway._ddp_agreement import verify_equal
-from ringway._finite import FiniteReduction, exact_options
+from ringway._finite import FiniteReduction, check_all_ranks, exact_options
 from ringway._profile import ranged
 
 if TYPE_CHECKING:
@@ -104,10 +104,12 @@ class DiLoCo:
         has moments. An average that is not finite is no outer step. False: one such rank makes the outer state NaN on all.
     options: of each operation. With error_feedback=True what a codec takes is added to the fragment's next one. With a quorum
         (which needs skip_nonfinite=False) an outer step goes on without ranks that are late: they take it when they come to it;
-        late="next" adds what they have moved by to their next one.
+        late="next" adds what they have moved by to their next one. With `weight`, or `outer.weight` set before a step, the average
+        is weighted, as by the tokens that each rank has trained on (also with skip_nonfinite=False alone).
 
-    All ranks make it with the same arguments and the same parameters, and call `step` as often. The outer state is the same to
-    the last bit on all; the first outer step of a rank compares it, and raises Mismatch on all. Threads: one. Tensors are in host
+    All ranks make it with the same arguments and the same parameters, but for `every` and `delay`: a rank may take more or fewer
+    inner steps to an outer one. The outer state is the same to the last bit on all; the first outer step of a rank compares it,
+    and raises Mismatch on all. Threads: one. Tensors are in host
     memory or a GPU's; complex parameters travel as pairs of reals.
     """
 
@@ -131,13 +133,19 @@ class DiLoCo:
             raise ValueError(f"fragments is {fragments}: there are {len(those)} parameters and {every} steps to place them in")
         if not 0 <= delay < max(1, every // fragments):
             raise ValueError(f"delay is {delay}, and a fragment's turn has {every // fragments} steps")
-        self._session, self._options = session, options
+        if skip_nonfinite:
+            check_all_ranks(options)
+        self.weight = options.get("weight")
+        """Of what this rank has moved by, in the outer steps that begin from now on; on all ranks or on none."""
+        self._session = session
+        self._options: Options = {**options, "quorum": options.get("quorum") or "all"}
         self._every, self._delay = every, delay
         self._keep = (0.5 if delay > 0 else 0.0) if keep is None else keep
         self._lr, self._momentum = lr, momentum
         self._keeps_losses = error_feedback or options.get("late") == "next"
         self._fragments = [_Fragment(part) for part in _cut(those, fragments)]
-        self._steps = 0
+        self._steps = 0  # inner ones
+        self._turns = 0  # outer steps that have begun
         self._skip_nonfinite = skip_nonfinite
         self._on_way: collections.deque[tuple[int, _OuterGradient]] = collections.deque()
         self._peers: frozenset[int] = frozenset()  # of the last outer step: their state is alike
@@ -161,13 +169,14 @@ class DiLoCo:
             )
         self._steps += 1
         self._take_arrived()
-        for number, fragment in enumerate(self._fragments):
-            if (self._steps - number * self._every // len(self._fragments)) % self._every != 0:
-                continue
+        if self._steps == self._end_of(self._turns):
+            number = (self._turns + 1) % len(self._fragments)
+            fragment = self._fragments[number]
+            self._turns += 1
             feedback = f"diloco.{number}" if self._keeps_losses else ""
             try:
                 gradient = _OuterGradient(
-                    self._session, number, fragment.moved(), self._skip_nonfinite, feedback, self._options
+                    self._session, number, fragment.moved(), self._skip_nonfinite, feedback, {**self._options, "weight": self.weight}
                 )
             except REFUSED:
                 self._is_behind = True
@@ -176,6 +185,11 @@ class DiLoCo:
             if not gradient.is_finite:
                 self._begin_anew()
         self._take_arrived()
+
+    def _end_of(self, turn: int) -> int:
+        """After how many inner steps of this rank a fragment's turn ends: then its outer step begins."""
+        cycle, place = divmod(turn, len(self._fragments))
+        return cycle * self._every + (place + 1) * self._every // len(self._fragments)
 
     def settle(self) -> None:
         """Takes what is on its way now; on all ranks after the same step."""
@@ -216,7 +230,7 @@ class DiLoCo:
     def _compare_with_newcomers(self, result: Result) -> None:
         members = frozenset((*result.contributors, *result.absent))
         if result.world_size > 1 and not self._peers.issuperset(members):
-            state = [("steps", torch.tensor([self._steps]))]
+            state = [("number of outer steps", torch.tensor([self._turns]))]
             for number, fragment in enumerate(self._fragments):
                 state += [(f"agreed {number}", fragment.agreed), (f"velocity {number}", fragment.velocity)]
             is_new = self._session.peer_id not in self._peers
@@ -244,7 +258,7 @@ class DiLoCo:
         if self._on_way:
             raise RuntimeError("an outer step is on its way: settle() first, on all ranks after the same step")
         return {
-            "steps": torch.tensor([self._steps]),
+            "steps": torch.tensor([self._turns, self._steps - self._end_of(self._turns - 1)]),
             "agreed": [fragment.agreed for fragment in self._fragments],
             "velocity": [fragment.velocity for fragment in self._fragments],
         }
@@ -258,7 +272,9 @@ class DiLoCo:
         """
         self._on_way.clear()
         self._is_behind = False
-        self._steps = int(state["steps"])
+        self._turns, inner = state["steps"].int().tolist()
+        begin = self._end_of(self._turns - 1)
+        self._steps = begin + min(inner, self._end_of(self._turns) - begin - 1)  # the giver's turns may be longer
         for fragment, agreed, velocity in zip(self._fragments, state["agreed"], state["velocity"]):
             fragment.agreed.copy_(agreed)
             fragment.velocity.copy_(velocity)
