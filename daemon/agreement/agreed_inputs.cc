@@ -5,6 +5,7 @@
 
 #include "daemon/agreement/messages.h"
 #include "daemon/buffers/absent_buffers.h"
+#include "proto/collective/schedule.h"
 #include "proto/local_abi.h"
 #include "proto/mutation.h"
 #include "proto/rules.h"
@@ -63,7 +64,10 @@ void AgreedInputs::Send(Operation& op) {
 Status AgreedInputs::CheckCatchUp(const Operation& op, const Submission& submission) const {
   Descriptor ours = submission.descriptor;
   const Descriptor& theirs = op.submission.descriptor;
-  if (submission.spec.algorithm == 0) ours.schedule = theirs.schedule;
+  const auto asked = abi::AlgorithmOf(submission.spec);
+  const auto same_as = [&](Algorithm one) { return collective::AlgorithmFor(ours.kind, one) == theirs.schedule; };
+  // One that needs too much memory becomes a ring in the view that it ran in.
+  if (!asked || same_as(*asked) || same_as(Algorithm::kRing)) ours.schedule = theirs.schedule;
   if (ours == theirs && submission.buffers->output_bytes_max() >= op.output_bytes()) return Status::Ok();
   return {Code::kInvalidArgument, "this rank " + DifferenceOf(ours, theirs, op.name) +
                                       ", so nothing was submitted: submit that, or join again"};

@@ -40,6 +40,7 @@ class LateInputsTest : public DuoTest {
     submission.token = token;
     submission.descriptor = descriptor;
     submission.spec.quorum = descriptor.quorum;
+    submission.spec.algorithm = abi::CodeOf(algorithm_);
     submission.time_limit = time_limit;
     if (index == 1) {
       submission.spec.feedback = 7;
@@ -86,6 +87,8 @@ class LateInputsTest : public DuoTest {
     return Result(0);
   }
   bool IsDone(std::size_t index, std::uint64_t token) const { return nodes_[index].done.contains(token); }
+
+  std::optional<Algorithm> algorithm_;  // of all submissions; nullopt: the plan's
 };
 
 TEST_F(LateInputsTest, OneThatIsKeptIsInTheNextSum) {
@@ -144,6 +147,17 @@ TEST_F(LateInputsTest, OneThatStaysIncompleteAbortsNoView) {
   Pump();
   EXPECT_TRUE(IsDone(1, 1));
   EXPECT_EQ(Contribution(2, 1), 1001);
+}
+
+TEST_F(LateInputsTest, OneThatAsksForTheAlgorithmOfTheOthersIsTaken) {
+  algorithm_ = Algorithm::kDirect;
+  Miss(1, 1000);
+  EXPECT_TRUE(IsDone(1, 1));
+  GoAlone(2);
+  algorithm_ = Algorithm::kNaive;
+  EXPECT_EQ(Submit(1, 2, SumOf(kCount)).code(), Code::kInvalidArgument);
+  algorithm_.reset();
+  EXPECT_TRUE(Submit(1, 2, SumOf(kCount)).ok()) << "whatever theirs is";
 }
 
 TEST_F(LateInputsTest, ARefusedSubmissionLeavesWhatIsKept) {
