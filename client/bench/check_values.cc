@@ -90,9 +90,9 @@ double CombineFloats(ReduceOp op, double a, double b) {
   return 0.0;
 }
 
-// Bound of a result's error. A partial result is encoded at most once per rank, each time with at most the codec's
+// Bound of the error of a result that `world_size` ranks may have encoded. A partial result is encoded at most once per rank, each time with at most the codec's
 // error at the largest partial value.
-double Tolerance(const Reduction& reduction, std::size_t world_size) {
+double Tolerance(const Reduction& reduction, std::size_t world_size, std::size_t contributors) {
   const CodecInfo& codec = InfoOf(reduction.codec);
   if (world_size < 2) return 0.0;
   const double ranks = static_cast<double>(world_size);
@@ -107,7 +107,7 @@ double Tolerance(const Reduction& reduction, std::size_t world_size) {
   const double half = reduction.dtype == DType::kF16 ? 0x1p-11 : reduction.dtype == DType::kBF16 ? 0x1p-8 : 0.0;
   const double bound = ranks * largest * (ErrorOf(reduction.codec) + 2 * half) * kGrowth;
   const double in_all = reduction.feedback ? 2 * bound : bound;
-  return reduction.op == ReduceOp::kAvg ? in_all / ranks : in_all;
+  return reduction.op == ReduceOp::kAvg ? in_all / static_cast<double>(contributors) : in_all;
 }
 
 // Element types that can hold floating values: halves are uint16_t.
@@ -277,7 +277,7 @@ std::uint64_t CountWrongOf(const Reduction& reduction, const std::vector<std::ui
     if (IsInteger(reduction.dtype)) {
       if constexpr (std::is_integral_v<T>) return CountWrongIntegers(reduction.op, seeds, elements, part);
     } else if constexpr (kHoldsFloats<T>) {
-      return CountWrongFloats(reduction, seeds, elements, part, Tolerance(reduction, world_size));
+      return CountWrongFloats(reduction, seeds, elements, part, Tolerance(reduction, world_size, seeds.size()));
     }
     return part.count;
   });
@@ -334,7 +334,8 @@ std::uint64_t CountWrong(const Reduction& reduction, const std::vector<std::uint
     case OpKind::kAllGatherV:
       break;
     default:
-      return CountWrongOf(reduction, contributors, operation, world_size, output + part.begin * element_bytes, part);
+      return CountWrongOf(reduction, contributors, operation, world_size + collected.absent,
+                          output + part.begin * element_bytes, part);
   }
   if (part.count == 0) return 0;  // not the root
   const auto world = static_cast<std::uint32_t>(world_size);

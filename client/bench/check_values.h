@@ -46,6 +46,7 @@ struct Collected {
   std::size_t count = 0;  // as SizesOf takes it
   Part part;
   std::uint32_t rank = 0;
+  std::size_t absent = 0;  // members whose inputs are not in it: they may have encoded it, too
 };
 
 // Returns how many elements of the result are wrong; all of them if `part` does not match the contributors.

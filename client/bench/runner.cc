@@ -280,9 +280,9 @@ Status Runner::FillInputs(const SizeResult& result) {
 Status Runner::CheckOutputs(const std::vector<OpResult>& outcomes, SizeResult* result) {
   for (std::uint32_t i = 0; i < options_.in_flight; ++i) {
     if (Status error = Output(i).Pull(result->bytes); !error.ok()) return error;
-    result->wrong +=
-        CountWrong(options_.reduction, outcomes[i].contributors, iteration_ * options_.in_flight + i,
-                   {options_.collective, Output(i).host(), result->input_count, outcomes[i].part, outcomes[i].rank});
+    result->wrong += CountWrong(options_.reduction, outcomes[i].contributors, iteration_ * options_.in_flight + i,
+                                {options_.collective, Output(i).host(), result->input_count, outcomes[i].part,
+                                 outcomes[i].rank, outcomes[i].absent.size()});
   }
   return {};
 }

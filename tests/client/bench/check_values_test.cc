@@ -121,6 +121,19 @@ TEST(CheckValuesTest, EveryCodecAllowsItsErrorAndNoMore) {
   }
 }
 
+// One of two ranks was late, so the input of the other alone went through the codec.
+TEST(CheckValuesTest, MembersWithoutAnInputMayHaveEncodedTheResult) {
+  const Reduction reduction{DType::kF32, ReduceOp::kAvg, Codec::kInt8};
+  auto result = ReduceAll<float>(reduction, {1}, [](float a, float b) { return a + b; });
+  result[0] += static_cast<float>(512 * InfoOf(reduction.codec).error.relative_max);
+  const auto wrong_of = [&](std::size_t absent) {
+    const Collected collected{.output = result.data(), .count = kCount, .part = {0, kCount}, .absent = absent};
+    return CountWrong(reduction, {1}, kOperation, collected);
+  };
+  EXPECT_EQ(wrong_of(1), 0u);
+  EXPECT_EQ(wrong_of(0), 1u) << "a lone rank encodes nothing";
+}
+
 TEST(CheckValuesTest, ProductsStayWhereTheCodecIsExact) {
   std::vector<std::uint64_t> peers(64);
   std::iota(peers.begin(), peers.end(), 1);
