@@ -7,8 +7,8 @@
 //     ^                                                                     |
 //     +---- membership lost: join anew, or the session has rejoined by itself and takes the state ----+
 //
-// The state (carried_state.h) is large enough to be taken in the background. Newcomers come late to the others only
-// where these admit them; who fails to take it, as where a deadline is over, joins anew.
+// The state (carried_state.h) is large enough to be taken in the background, which every second join does; the others
+// take it when they are admitted. A trainer that fails to take it, as where a deadline is over, joins anew.
 //
 // Odd seeds' sessions look for a daemon that went away; those of even seeds end with it.
 //
@@ -231,8 +231,10 @@ class Membership {
     state_.Change(step_);
     const bool updates = std::exchange(update_waits_, false);
     const auto advanced = state_.shared().Advance(session_, updates);
-    took_state_ = advanced.ok() && session_.peer_id() != peer_;
-    if (took_state_) return Status(Code::kRejoined, "and it has the others' state");
+    if (session_.peer_id() != peer_) {
+      took_state_ = advanced.ok();
+      return took_state_ ? Status(Code::kRejoined, "and it has the others' state") : session_.Leave();
+    }
     if (advanced.ok()) return updates ? Share() : Status();
     return IsEndOfMembership(advanced.status().code()) ? advanced.status() : Status();
   }
@@ -379,7 +381,11 @@ class Membership {
     if (outcome.ok()) {
       record.hash = places_[index].Hash();
       record.wrong = bench::CountWrong(op.reduction, outcome->contributors, InputNumber(step_, index),
-                                       places_[index].output(), op.count);
+                                       {.collective = OpKind::kAllReduce,
+                                        .output = places_[index].output(),
+                                        .count = op.count,
+                                        .part = {0, op.count},
+                                        .absent = outcome->absent.size()});
     }
     journal_.Write(record);
     return outcome.status();
@@ -399,14 +405,34 @@ class Membership {
   std::uint64_t known_epoch_ = 0;
 };
 
+std::atomic<std::uint64_t> give_up_at_ms{UINT64_MAX};
+
+// A newcomer whose sources have all died looks for them for a minute. This one gives up before.
+Result<std::unique_ptr<Session>> JoinInBackground(const JoinOptions& options, SharedState& state) {
+  constexpr std::uint64_t kPatienceMs = 5000;
+  give_up_at_ms = NowMs() + kPatienceMs;
+  auto session = state.Join(options);
+  give_up_at_ms = UINT64_MAX;
+  return session;
+}
+
+Result<std::unique_ptr<Session>> JoinAtOnce(const JoinOptions& options, SharedState& state) {
+  auto session = Session::Join(options);
+  if (!session.ok()) return session;
+  if (const auto synced = state.Sync(**session); !synced.ok()) return synced.status();
+  return session;
+}
+
 int Run(const Options& options) {
   const Journal journal(options.records);
   const TrainerHistory history(options.history, options.join.group);
   auto state = CarriedState::Make();
   if (!state.ok()) Die("state", state.status());
   Code said = Code::kOk;
+  auto joins = static_cast<std::uint64_t>(::getpid());  // trainers that are started anew begin with either way
   while (!asked_to_leave) {
-    auto session = state->shared().Join(options.join);
+    const auto join = ++joins % 2 == 0 ? JoinInBackground : JoinAtOnce;
+    auto session = join(options.join, state->shared());
     if (!session.ok()) {
       if (const Status error = session.status(); std::exchange(said, error.code()) != error.code()) {
         std::fprintf(stderr, "join: %s: %s\n", NameOf(error.code()), error.text().c_str());
@@ -448,6 +474,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   options.join.op_deadline = Milliseconds(deadline_ms);
   options.join.reconnect = std::chrono::seconds(options.seed % 2 == 0 ? 0 : 20);
+  options.join.interrupted = [] { return chaos::NowMs() > chaos::give_up_at_ms; };
   options.join.timeout = std::chrono::seconds(20);  // then it checks whether it has to leave
   std::signal(SIGTERM, [](int) { chaos::asked_to_leave = true; });
   return chaos::Run(options);
