@@ -90,8 +90,8 @@ double CombineFloats(ReduceOp op, double a, double b) {
   return 0.0;
 }
 
-// Bound of the error of a result that `world_size` ranks may have encoded. A partial result is encoded at most once per rank, each time with at most the codec's
-// error at the largest partial value.
+// Bound of the error of a result that `world_size` ranks may have encoded. A partial result is encoded at most once per
+// rank, each time with at most the codec's error at the largest partial value.
 double Tolerance(const Reduction& reduction, std::size_t world_size, std::size_t contributors) {
   const CodecInfo& codec = InfoOf(reduction.codec);
   if (world_size < 2) return 0.0;
