@@ -242,9 +242,17 @@ class Membership {
   // Whose ranks the session gives next.
   void Know(const OpResult& result) {
     if (result.epoch < known_epoch_) return;
-    if (!result.absent.empty()) return;  // nobody knows their places
+    std::vector<std::uint64_t> members = result.contributors;
+    if (!result.absent.empty()) {  // their places are those of the daemon's newest view, if that has the same members
+      members.insert(members.end(), result.absent.begin(), result.absent.end());
+      std::vector<std::uint64_t> ranked;
+      const auto newest = session_.Members();
+      for (const Member& member : newest.ok() ? *newest : std::vector<Member>()) ranked.push_back(member.peer_id);
+      if (!std::is_permutation(members.begin(), members.end(), ranked.begin(), ranked.end())) return;
+      members = std::move(ranked);
+    }
     known_epoch_ = result.epoch;
-    known_ = result.contributors;
+    known_ = std::move(members);
   }
 
   Submitted SubmittedOf(const PlannedOp& op, std::uint32_t index) const {
