@@ -60,7 +60,8 @@ inline constexpr std::uint32_t kTextBytes = 256;        // NUL-terminated texts
 inline constexpr std::uint32_t kGroupNameBytes = 128;   // NUL-terminated
 inline constexpr std::uint32_t kPeerNameBytes = 64;     // NUL-terminated
 inline constexpr std::uint32_t kRegionCountMax = 1024;  // regions a session
-inline constexpr std::uint32_t kChannelCountMax = 64;   // channels are numbered 0 .. kChannelCountMax - 1
+inline constexpr std::uint32_t kChannelCountMax = 65;   // channels are numbered 0 .. kChannelCountMax - 1
+inline constexpr std::uint32_t kStateChannel = 64;      // of shared states that newcomers replay; never a trainer's
 inline constexpr std::uint32_t kPriorityMax = 255;
 inline constexpr std::uint32_t kPacketBytesMax = 64 * 1024;
 
@@ -179,7 +180,7 @@ struct UnregisterRegion {
 // runs it. A field that the kind does not use is 0.
 struct OpSpec {
   std::uint64_t count;       // elements, as SizesOf takes it
-  std::uint64_t root;        // peer id of the root, or of a message's other end
+  std::uint64_t root;        // peer id of the root, of a message's other end, or Descriptor::without_from
   std::uint64_t feedback;    // names the tensor whose residual is added (FeedbackOf); 0: none
   std::uint64_t members;     // IsForOneWorld: MembersHash of the members that the input is laid out for
   double weight;             // of this input in an average; 0: all weigh the same

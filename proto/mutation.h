@@ -73,6 +73,8 @@
   M(kDecideBelowQuorum, "quorum: the inputs are decided at the first offer")                                   \
   M(kDecideTwice, "quorum: an offer that comes late decides the inputs anew")                                  \
   M(kTakeOwnInputs, "quorum: a late rank adds its own input to what was decided")                              \
+  M(kTakeEveryInput, "without inputs: a rank takes those that are not in")                                     \
+  M(kSumNothing, "without inputs: an operation goes on when all that had one have left")                       \
   M(kKeepInputs, "quorum: a retry goes on with the inputs of the view before")                                 \
   M(kCountTheAbsent, "weights: an average is divided by the ranks whose inputs are not in, too")               \
   M(kForgetLateResults, "quorum: a result is forgotten before its late trainer has got it")                    \

@@ -162,6 +162,7 @@
   R(kAwaitNobody, "the quorum is there, and nobody else can come in time") \
   R(kOffersDiffer, "offers differ")                                        \
   R(kRunUnsubmitted, "decided, and not submitted here")                    \
+  R(kBindByDescriptor, "without the newest members' inputs")               \
   R(kCatchUp, "submitted after that")                                      \
   R(kForgetUnsubmitted, "a view ends before there is an outcome")          \
   R(kUpdateAfterUnsubmitted, "an UpdateView")                              \

@@ -66,6 +66,8 @@ std::string ToString(const Descriptor& descriptor) {
     counts += " to the higher rank and " + std::to_string(descriptor.layout) + " back,";
   const std::string layout = HasCounts(descriptor.kind) && descriptor.kind != OpKind::kAllToAllV
                                  ? "counts " + std::to_string(descriptor.layout % 10'000) + ", "
+                             : descriptor.without_from() != PeerId()
+                                 ? "without inputs from peer " + std::to_string(descriptor.layout) + " on, "
                                  : "";
   const std::string op = Reduces(descriptor.kind) ? NameOf(descriptor.op) + std::string(", ") : "";
   const std::string quorum = descriptor.quorum == 0 ? "" : ToString(Quorum{descriptor.quorum}) + ", ";

@@ -25,7 +25,8 @@
 //       77    1 quorum        of the ranks whose inputs are awaited (Descriptor)
 //       78    1 flags         1: a weighted average
 //       79    1 reserved      zero
-//       80    8 layout        of the kinds that have counts by rank (Descriptor); the tag of a message
+//       80    8 layout        of the kinds that have counts by rank, or whose inputs an all-reduce is without
+//                             (Descriptor); the tag of a message
 //       88    8 header_hash   XXH3-64 of bytes 0 .. 87
 //
 // The header carries the whole descriptor rather than a hash of it, so a mismatch can name both sides. The offset in
@@ -64,11 +65,17 @@ struct Descriptor {
   std::uint8_t root = 0;  // its rank in the view of the attempt, where the kind has one
   // A hash of the counts by rank, where the kind has them. An all_to_all_v has a descriptor for each pair of ranks,
   // which are all that know its counts: `count` goes from the lower one to the higher, `layout` the other way.
+  // In an all-reduce it is without_from.
   std::uint64_t layout = 0;
   std::uint8_t quorum = 0;  // the code of a Quorum: how many inputs an all-reduce waits for; 0: all
   bool weighted = false;    // each input of an average has a weight of its own
   // Returns whether the ranks agree on the inputs, and their weights, before they sum.
   bool agrees_on_inputs() const { return quorum != 0 || weighted; }
+  // Returns the lowest peer id whose input is not in an all-reduce: all members from it on, the newest, take part
+  // without one, whether their trainers have submitted it or not. 0: all inputs are in.
+  PeerId without_from() const { return PeerId(kind == OpKind::kAllReduce ? layout : 0); }
+  // Returns whether some inputs may not be in, or weigh more than others.
+  bool has_input_set() const { return agrees_on_inputs() || without_from() != PeerId(); }
   friend bool operator==(const Descriptor&, const Descriptor&) = default;
 };
 

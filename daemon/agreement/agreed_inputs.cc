@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/agreement/messages.h"
+#include "daemon/agreement/partners.h"
 #include "daemon/buffers/absent_buffers.h"
 #include "proto/collective/schedule.h"
 #include "proto/local_abi.h"
@@ -20,9 +21,11 @@ bool CanRun(const Descriptor& d) {
   const bool known = static_cast<std::uint8_t>(d.dtype) < kDTypeCount &&
                      static_cast<std::uint8_t>(d.op) < kReduceOpCount && IsValid(d.codec) &&
                      static_cast<std::uint8_t>(d.schedule) < kAlgorithmCount;
-  return known && d.agrees_on_inputs() && IsSupported(d.dtype, d.op, d.codec) &&
-         CanAgreeOnInputs(d.kind, d.op, Quorum{d.quorum}, d.weighted ? 1 : 0) && d.root == 0 && d.layout == 0 &&
-         d.count <= kBytesMax / SizeOf(d.dtype);
+  const Quorum quorum = d.agrees_on_inputs() ? Quorum{d.quorum} : Quorum::Ranks(1);
+  const bool is_either = d.agrees_on_inputs() != (d.without_from() != PeerId());
+  return known && is_either && IsSupported(d.dtype, d.op, d.codec) &&
+         CanAgreeOnInputs(d.kind, d.op, quorum, d.weighted ? 1 : 0) && d.root == 0 &&
+         d.layout == d.without_from().value && d.count <= kBytesMax / SizeOf(d.dtype);
 }
 
 std::string DifferenceOf(const Descriptor& ours, const Descriptor& theirs, const OpName& name) {
@@ -35,14 +38,37 @@ std::string DifferenceOf(const Descriptor& ours, const Descriptor& theirs, const
 // ---------------------------------------------------------------------------------------------- the own input
 
 bool AgreedInputs::MayStart(Operation& op) {
-  if (!op.submission.descriptor.agrees_on_inputs()) return true;
+  if (!op.submission.descriptor.has_input_set()) return true;
   if (op.inputs.epoch == ctx_.view().epoch || (RINGWAY_MUTANT(kKeepInputs) && op.inputs.set != nullptr)) return true;
+  if (!op.submission.descriptor.agrees_on_inputs()) return BindByDescriptor(op), true;
   if (!op.submitted) return false;
   // It was submitted while it ran without an input, and is retried: now its own may be in.
   const auto own = op.feedback != nullptr ? op.feedback : op.trainers;
   if (op.submission.buffers != own) op.attempt.buffers = op.submission.buffers = own;
   Offer(op);
   return false;
+}
+
+collective::InputSet AgreedInputs::InputsOf(const Descriptor& descriptor) const {
+  collective::InputSet inputs;
+  const std::vector<PeerId>& members = ctx_.view().members;
+  for (std::size_t rank = 0; rank < members.size(); ++rank) {
+    const bool is_in = members[rank] < descriptor.without_from() || RINGWAY_MUTANT(kTakeEveryInput);
+    if (!is_in) inputs.absent |= std::uint64_t{1} << rank;
+  }
+  return inputs;
+}
+
+void AgreedInputs::BindByDescriptor(Operation& op) {
+  RINGWAY_REACHED(kBindByDescriptor);
+  const Descriptor& descriptor = op.submission.descriptor;
+  const Epoch epoch = op.inputs.epoch = ctx_.view().epoch;
+  op.inputs.set = std::make_shared<const collective::InputSet>(InputsOf(descriptor));
+  if (FirstWithInput(ctx_.view(), descriptor.without_from()) != ctx_.self) return;
+  const control::PeerMessage message = InputsMessage(epoch, {op.name, descriptor, *op.inputs.set});
+  for (const PeerId member : ctx_.view().members) {
+    if (member >= descriptor.without_from()) links_.Send(member, message);
+  }
 }
 
 void AgreedInputs::Offer(Operation& op) {
@@ -84,7 +110,8 @@ void AgreedInputs::CatchUp(Operation& op, Submission submission, std::shared_ptr
   op.waiting.since = op.waiting.staged_at = ctx_.now;
   table_.OnSubmitted(op);
   ctx_.Moved();
-  if (ctx_.views.running()) Send(op);  // it has caught up so far
+  const bool is_offered = op.submission.descriptor.agrees_on_inputs();
+  if (is_offered && ctx_.views.running()) Send(op);  // it has caught up so far
 }
 
 // ---------------------------------------------------------------------------------------------- the first rank
@@ -110,7 +137,8 @@ bool AgreedInputs::IsInReach(const OpName& name) const {
 void AgreedInputs::OnOffer(PeerId from, const control::Offer& message) {
   const OpName name = NameFrom(message.op());
   if (first() != ctx_.self) return;
-  if (!IsInReach(name) || !CanRun(DescriptorFrom(message.op()).value())) {  // which was checked when it came
+  const Descriptor descriptor = DescriptorFrom(message.op()).value();  // checked when it came
+  if (!IsInReach(name) || !descriptor.agrees_on_inputs() || !CanRun(descriptor)) {
     ctx_.AddNote("offer_refused", {{"op", ToString(name)}, {"from", ctx_.NameOf(from)}}, Severity::kWarning);
     return;
   }
@@ -136,11 +164,17 @@ bool AgreedInputs::HasUnoffered(const OpName& name, const collective::InputSet& 
   return op == nullptr || op->inputs.offered != ctx_.view().epoch;
 }
 
+bool AgreedInputs::MaySay(PeerId from, const Descriptor& descriptor, const collective::InputSet& inputs) const {
+  if (descriptor.agrees_on_inputs()) return from == first();
+  return from == FirstWithInput(ctx_.view(), descriptor.without_from()) && inputs.absent == InputsOf(descriptor).absent;
+}
+
 Operation* AgreedInputs::OnInputs(PeerId from, const control::Inputs& message) {
   const OpName name = NameFrom(message.op());
   const Descriptor descriptor = DescriptorFrom(message.op()).value();  // checked when it came
   auto inputs = InputsFrom(message, descriptor, ctx_.view().world_size());
-  if (from != first() || !IsInReach(name) || !inputs || !CanRun(descriptor) || HasUnoffered(name, *inputs)) {
+  const bool is_valid = inputs && CanRun(descriptor) && IsInReach(name) && MaySay(from, descriptor, *inputs);
+  if (!is_valid || HasUnoffered(name, *inputs)) {
     ctx_.AddNote("inputs_refused", {{"op", ToString(name)}, {"from", ctx_.NameOf(from)}}, Severity::kWarning);
     return nullptr;
   }
@@ -162,7 +196,8 @@ Operation* AgreedInputs::Bind(const OpName& name, const Descriptor& descriptor, 
   op->inputs.epoch = ctx_.view().epoch;
   op->inputs.set = std::make_shared<const collective::InputSet>(std::move(inputs));
   // Its input was still on its way here: the first rank awaits the next one again only if it learns of this one.
-  if (op->submitted && !op->inputs.set->Has(Self()) && op->inputs.offered != op->inputs.epoch) Send(*op);
+  const bool is_offered = descriptor.agrees_on_inputs() && op->submitted;
+  if (is_offered && !op->inputs.set->Has(Self()) && op->inputs.offered != op->inputs.epoch) Send(*op);
   return op;
 }
 

@@ -1,9 +1,15 @@
-// Operations whose ranks agree on the inputs before they sum: with a quorum, and weighted averages.
+// Operations whose ranks agree on the inputs before they sum: with a quorum, weighted averages, and those that the
+// newest members take part in without an input (Descriptor::without_from).
+//
+// With a quorum or weights:
 //
 //   at a rank       its input is whole --Offer--> first rank --Inputs--> bound to the attempt: it may start
 //                   not submitted here when the inputs are decided --> goes on without an input; its trainer's
 //                   submission gets the outcome (CatchUp); its input is dropped, or kept for its next one (feedback.h)
 //   at the first    InputQuorum decides, once in a view
+//
+// Without the newest members' inputs, view and descriptor say which are in: who has submitted starts at once. The
+// first whose input is in sends Inputs to those without, which go on as above whether they have submitted or not.
 //
 // A new view ends the attempt, and the inputs are decided anew: operations that are not submitted here, and have no
 // outcome, are forgotten with it.
@@ -55,6 +61,11 @@ class AgreedInputs {
   std::vector<OpName> Decide();
 
  private:
+  // The inputs that its descriptor says are in, of this view.
+  void BindByDescriptor(Operation& op);
+  collective::InputSet InputsOf(const Descriptor& descriptor) const;
+  // Returns whether `from` may say that these inputs are in.
+  bool MaySay(PeerId from, const Descriptor& descriptor, const collective::InputSet& inputs) const;
   Rank Self() const;
   PeerId first() const { return ctx_.view().members.front(); }
   void Offer(Operation& op);

@@ -42,7 +42,7 @@ Algorithm Launcher::AlgorithmOf(const Operation& op) const {
 std::vector<Rank> Launcher::RanksByMemory(const Descriptor& descriptor) const {
   const collective::HostBoard* const board = ctx_.options.board.get();
   const bool may = descriptor.kind == OpKind::kAllReduce && descriptor.codec == Codec::kNone &&
-                   !descriptor.agrees_on_inputs() && board != nullptr;
+                   !descriptor.has_input_set() && board != nullptr;
   if (!may) return {};
   std::vector<Rank> ranks = board->RanksHere(ctx_.view().members);
   const bool is_site = descriptor.schedule == Algorithm::kHierarchical && collective::IsSite(ctx_.view().routes, ranks);
@@ -73,7 +73,7 @@ double Launcher::ErrorBoundOf(const Descriptor& descriptor) {
   if (descriptor.codec == Codec::kNone) return 0;
   const auto [known, is_new] =
       error_bounds_.try_emplace({descriptor.kind, descriptor.schedule, descriptor.op, descriptor.dtype,
-                                 descriptor.codec.codec, descriptor.codec.rounding, descriptor.agrees_on_inputs()});
+                                 descriptor.codec.codec, descriptor.codec.rounding, descriptor.has_input_set()});
   if (is_new) {
     const auto transfers =
         collective::TransfersOf(descriptor.kind, descriptor.schedule, ctx_.view().routes, Rank(descriptor.root));

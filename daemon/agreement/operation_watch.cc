@@ -28,10 +28,17 @@ std::int64_t Ms(Duration time) { return time.count() / 1000; }
 
 // Uses what is known here, or was when the view broke: a rank has submitted the operation if it has sent READY or any
 // segment of it, or said so in a heartbeat.
+bool OperationWatch::NeedsNoInputOf(const Operation& op, PeerId member) {
+  const PeerId from = op.submission.descriptor.without_from();
+  return from != PeerId() && member >= from;
+}
+
 std::vector<PeerId> OperationWatch::AwaitedBy(const Operation& op) const {
   std::vector<PeerId> awaited;
   for (const PeerId member : ctx_.view().members) {
-    if (member == ctx_.self || op.attempt.ready_peers.contains(member) || op.holders.contains(member)) continue;
+    if (member == ctx_.self || NeedsNoInputOf(op, member) || op.attempt.ready_peers.contains(member) ||
+        op.holders.contains(member))
+      continue;
     if (!stragglers_.Has(member, op.name)) awaited.push_back(member);
   }
   return awaited;
@@ -185,10 +192,12 @@ std::string OperationWatch::BlameForOperations() {
   for (auto& entry : table_.ops()) {
     const OpName& name = entry.first;
     Operation& op = entry.second;
-    if (op.has_outcome() || op.inputs.epoch == ctx_.view().epoch) continue;  // nothing waits for a trainer
+    const bool is_agreed = op.inputs.epoch == ctx_.view().epoch && op.submission.descriptor.agrees_on_inputs();
+    if (op.has_outcome() || is_agreed) continue;  // nothing waits for a trainer
     std::vector<PeerId> hung;
     std::copy_if(ctx_.view().members.begin(), ctx_.view().members.end(), std::back_inserter(hung), [&](PeerId member) {
-      return member != ctx_.self && stragglers_.HoldsUp(name, member, ctx_.view().hung, ctx_.now);
+      const bool is_awaited = member != ctx_.self && !NeedsNoInputOf(op, member);
+      return is_awaited && stragglers_.HoldsUp(name, member, ctx_.view().hung, ctx_.now);
     });
     if (hung.empty()) continue;
     op.obstacles.hung_for = std::move(hung);

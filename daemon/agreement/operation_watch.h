@@ -52,6 +52,7 @@ class OperationWatch {
   const Wait& wait() const { return wait_; }
 
  private:
+  static bool NeedsNoInputOf(const Operation& op, PeerId member);
   std::vector<PeerId> AwaitedBy(const Operation& op) const;
   std::string WaitsFor(const Operation& op) const;
   // Returns whether its deadline has passed since the last look.

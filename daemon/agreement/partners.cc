@@ -1,5 +1,6 @@
 #include "daemon/agreement/partners.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "proto/local_abi.h"
@@ -11,6 +12,10 @@ std::string PartnerLost(const Context& ctx, const Submission& submission) {
   const OpKind kind = submission.descriptor.kind;
   if (HasRoot(kind) && !ctx.view().Contains(submission.root()))
     return ctx.NameOf(submission.root()) + ", its root, has left the group";
+  const PeerId without_from = submission.descriptor.without_from();
+  const bool is_known = without_from == PeerId() || RINGWAY_MUTANT(kSumNothing);
+  if (!is_known && !FirstWithInput(ctx.view(), without_from))
+    return "all ranks that had an input for it have left the group";
   if (!IsForOneWorld(kind) || RINGWAY_MUTANT(kForgetLayout)) return "";
   const std::vector<PeerId>& members = ctx.view().members;
   const abi::OpSpec& spec = submission.spec;
@@ -19,6 +24,11 @@ std::string PartnerLost(const Context& ctx, const Submission& submission) {
   if (fits && same_place) return "";
   return "its input is laid out for " + std::to_string(spec.world_size) + " ranks, and the group has " +
          std::to_string(members.size()) + " now, or others: submit one for these";
+}
+
+std::optional<PeerId> FirstWithInput(const View& view, PeerId from) {
+  const auto first = std::find_if(view.members.begin(), view.members.end(), [&](PeerId peer) { return peer < from; });
+  return first == view.members.end() ? std::nullopt : std::optional(*first);
 }
 
 void FindRoot(const Context& ctx, Operation& op) {

@@ -2,6 +2,7 @@
 // READY.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 
@@ -13,6 +14,10 @@ namespace ringway::agreement {
 
 // Returns why the view's members cannot do it; "" if they can.
 std::string PartnerLost(const Context& ctx, const Submission& submission);
+
+// Returns the first member whose input is in an operation without those from peer `from` on (Descriptor::without_from);
+// nullopt: no input is left.
+std::optional<PeerId> FirstWithInput(const View& view, PeerId from);
 
 // The root's rank in the view, and what follows from it. REQUIRES: no partner is lost.
 void FindRoot(const Context& ctx, Operation& op);

@@ -32,6 +32,10 @@ std::string SpecFault(const abi::OpSpec& spec, PeerId self) {
   if (spec.quorum == 0 && spec.grace_ms != 0) return "an operation without a quorum has a grace";
   if (abi::KeepsLate(spec) && (spec.quorum == 0 || spec.feedback == 0))
     return "a late input is kept without a quorum, or without a name";
+  const bool is_without = spec.kind == OpKind::kAllReduce && spec.root != 0;  // the inputs of some ranks
+  const bool has_neutral = spec.op == ReduceOp::kSum || spec.op == ReduceOp::kAvg;
+  if (is_without && (!has_neutral || spec.quorum != 0 || spec.weight != 0))
+    return "a product or an extreme, or an operation with a quorum or weights, is without some inputs";
   if (spec.priority > abi::kPriorityMax) return "a priority is out of range";
   if (!IsMessage(spec.kind) && spec.tag != 0) return "an operation without a tag has one";
   if (IsMessage(spec.kind) && (spec.feedback != 0 || spec.op != ReduceOp::kSum || PeerId(spec.root) == self))
@@ -111,9 +115,9 @@ std::optional<collective::Layout> LayoutIn(const abi::Submit& submit, std::span<
 // Returns whether root, world size and counts are what the kind asks for. REQUIRES: the count overflows in no world.
 bool SizesFit(const abi::Submit& submit, bool is_root) {
   const abi::OpSpec& spec = submit.spec;
-  if ((HasRoot(spec.kind) || IsMessage(spec.kind)) != (spec.root != 0) ||
-      IsForOneWorld(spec.kind) != (spec.world_size != 0))
-    return false;
+  const bool names_a_peer = HasRoot(spec.kind) || IsMessage(spec.kind);
+  if (spec.kind != OpKind::kAllReduce && names_a_peer != (spec.root != 0)) return false;
+  if (IsForOneWorld(spec.kind) != (spec.world_size != 0)) return false;
   if (IsForOneWorld(spec.kind) != (spec.members != 0) || spec.world_size > abi::kWorldSizeMax) return false;
   if (HasCounts(spec.kind)) return true;  // LayoutIn has them
   const Sizes sizes = SizesOf(spec.kind, spec.count, std::max(1U, spec.world_size), is_root);
@@ -149,6 +153,7 @@ SubmitVerdict CheckSubmit(const abi::Submit& submit, std::span<const abi::RankCo
   verdict.descriptor.count = spec.count;
   verdict.descriptor.quorum = spec.quorum;
   verdict.descriptor.weighted = spec.weight != 0;
+  if (spec.kind == OpKind::kAllReduce) verdict.descriptor.layout = spec.root;
   const std::size_t element_bytes = SizeOf(spec.dtype);
   const std::uint64_t count_max = std::numeric_limits<std::uint64_t>::max() / element_bytes;
   if (spec.count > count_max / abi::kWorldSizeMax || submit.result_count > count_max)

@@ -51,7 +51,7 @@ class WorstCase {
 
  private:
   std::size_t At(std::uint32_t rank, std::uint32_t chunk) const { return rank * transfers_.weights.size() + chunk; }
-  bool any_weights() const { return descriptor_.op == ReduceOp::kAvg && descriptor_.agrees_on_inputs(); }
+  bool any_weights() const { return descriptor_.op == ReduceOp::kAvg && descriptor_.has_input_set(); }
   // A contribution, in units of the largest; of an average K times that.
   Value Own() const { return {any_weights() ? static_cast<double>(world_size_) : 1, 0}; }
   double Rounded(const Value& value) const { return value.error + rounding_ * (value.magnitude + value.error); }

@@ -42,7 +42,7 @@ void Checker::Judge(PeerId peer, const OpName& op, const Outcome& outcome) {
   if (outcomes_[peer].contains(op)) Fail(who + "reported twice");
   if (outcome.code == Code::kInternal) Fail(who + "internal error: " + outcome.text);
   if (outcome.code == Code::kOk && outcome.descriptor.kind != OpKind::kUpdateView) {
-    if (outcome.absent != 0) JudgeAbsent(who, outcome);
+    JudgeAbsent(who, outcome);
     if (!Contains(outcome.contributors, peer)) Fail(who + "a result without the own input: " + Describe(outcome));
     // Only the first of equal results is worth computing.
     const PeerId whose = IsShared(outcome) ? PeerId() : peer;
@@ -56,10 +56,19 @@ void Checker::Judge(PeerId peer, const OpName& op, const Outcome& outcome) {
   }
 }
 
-// As many are in as the quorum asks for.
+// As many are in as the quorum asks for, or those that the operation is not without.
 void Checker::JudgeAbsent(const std::string& who, const Outcome& outcome) {
   const auto world = static_cast<std::uint32_t>(outcome.contributors.size());
   const auto inputs = world - static_cast<std::uint32_t>(std::popcount(outcome.absent));
+  if (const PeerId from = outcome.descriptor.without_from(); from != PeerId()) {
+    std::uint64_t absent = 0;
+    for (std::uint32_t rank = 0; rank < world; ++rank)
+      absent |= std::uint64_t{outcome.contributors[rank] >= from ? 1U : 0U} << rank;
+    if (inputs == 0) Fail(who + "a result without any input");
+    if (outcome.absent != absent) Fail(who + "a result of other inputs than it is to have");
+    return;
+  }
+  if (outcome.absent == 0) return;
   if (outcome.descriptor.quorum == 0) Fail(who + "a result without all inputs, and without a quorum");
   if (inputs < Quorum{outcome.descriptor.quorum}.Of(world))
     Fail(who + "a result of " + std::to_string(inputs) + " inputs");

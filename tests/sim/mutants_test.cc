@@ -86,6 +86,8 @@ Seeds SeedsFor(Mutant mutant) {
     case Mutant::kDecideBelowQuorum:
     case Mutant::kDecideTwice:
     case Mutant::kTakeOwnInputs:
+    case Mutant::kTakeEveryInput:
+    case Mutant::kSumNothing:
     case Mutant::kKeepInputs:
     case Mutant::kCountTheAbsent:
     case Mutant::kForgetLateResults:

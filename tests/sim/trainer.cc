@@ -13,6 +13,8 @@ std::uint64_t Mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+constexpr std::uint64_t kWithoutFromMax = 8;
+
 constexpr Descriptor kUpdateView{OpKind::kUpdateView, DType::kU8, ReduceOp::kSum, Codec::kNone, Algorithm::kRing, 0};
 
 Encoding SomeEncoding(std::mt19937_64& program) {
@@ -252,6 +254,12 @@ Descriptor Trainers::DescriptorOf(std::mt19937_64& program) const {
                                      Quorum::Percent(50)};
     descriptor.quorum = kQuorums[how % kQuorums.size()].code;
     descriptor.weighted = descriptor.op == ReduceOp::kAvg && how / 8 % 3 != 0;
+    // Whoever the newest are: trainers give all peers from some id on no part in it.
+    if (!descriptor.agrees_on_inputs() || how / 32 % 4 == 0) {
+      descriptor.quorum = 0;
+      descriptor.weighted = false;
+      descriptor.layout = 2 + how / 128 % kWithoutFromMax;
+    }
   }
   return descriptor;
 }

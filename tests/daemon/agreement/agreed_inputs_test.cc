@@ -41,7 +41,10 @@ TEST_F(AgreedInputsTest, OfferThatNobodyCouldSubmitIsRefused) {
   unknown.dtype = static_cast<DType>(200);
   Descriptor rooted = Offered();
   rooted.root = 3;
-  for (const Descriptor& descriptor : {overflows, unknown, rooted}) {
+  Descriptor says_which = Offered();
+  says_which.quorum = 0;
+  says_which.layout = IdOf(1).value;
+  for (const Descriptor& descriptor : {overflows, unknown, rooted, says_which}) {
     nodes_[0].events.clear();
     Offer(descriptor, 1);
     EXPECT_TRUE(Said(0, "offer_refused"));
@@ -55,6 +58,33 @@ TEST_F(AgreedInputsTest, OfferOfAnOperationThatNobodyCanBeAtIsRefused) {
     EXPECT_TRUE(Said(0, "offer_refused")) << seq;
     EXPECT_FALSE(nodes_[0].ended.has_value()) << "it stays a member";
   }
+}
+
+TEST_F(AgreedInputsTest, OnlyTheInputsThatTheDescriptorIsWithoutAreAbsent) {
+  Descriptor without = Offered();
+  without.quorum = 0;
+  without.layout = IdOf(1).value;
+  Descriptor largest = without;
+  largest.op = ReduceOp::kMax;
+  Descriptor without_all = without;
+  without_all.layout = IdOf(0).value;
+  std::uint64_t number = nodes_[0].said;
+  const auto takes = [&](const Descriptor& descriptor, std::uint64_t absent) {
+    nodes_[1].events.clear();
+    control::PeerMessage message =
+        InputsMessage(Epoch::Of(1, 1), {.name = {ChannelId(0), 1}, .descriptor = descriptor, .inputs = {absent, {}}});
+    message.set_number(++number);
+    EXPECT_TRUE(Node(1).OnPeerMessage(IdOf(0), message, now_).ok());
+    Drain();
+    return !Said(1, "inputs_refused");
+  };
+  EXPECT_FALSE(takes(without, 0b00));
+  EXPECT_FALSE(takes(without, 0b01));
+  EXPECT_FALSE(takes(largest, 0b10));
+  EXPECT_FALSE(takes(without_all, 0b10));
+  EXPECT_FALSE(Node(1).HasWork() || Next(1, 0).has_value());
+  EXPECT_TRUE(takes(without, 0b10));
+  EXPECT_FALSE(nodes_[1].ended.has_value());
 }
 
 TEST_F(AgreedInputsTest, InputThatThisRankHasNotOfferedIsNotIn) {

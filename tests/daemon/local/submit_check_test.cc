@@ -63,6 +63,17 @@ TEST(SubmitCheckTest, QuorumGraceAndWeightAreJudged) {
   });
 }
 
+TEST(SubmitCheckTest, SumsAndAveragesMayBeWithoutTheNewestInputs) {
+  CheckAll({
+      {"a sum", Verdict::kAccept, [](auto& s) { s.spec.root = 5; }},
+      {"an average", Verdict::kAccept, [](auto& s) { s.spec.root = 5, s.spec.op = ReduceOp::kAvg; }},
+      {"an extreme", Verdict::kProtocolError, [](auto& s) { s.spec.root = 5, s.spec.op = ReduceOp::kMax; }},
+      {"a quorum, too", Verdict::kProtocolError, [](auto& s) { s.spec.root = 5, s.spec.quorum = 1; }},
+      {"weights, too", Verdict::kProtocolError,
+       [](auto& s) { s.spec.root = 5, s.spec.weight = 1, s.spec.op = ReduceOp::kAvg; }},
+  });
+}
+
 TEST(SubmitCheckTest, EveryFieldIsJudged) {
   CheckAll({
       {"as it should be", Verdict::kAccept, [](auto&) {}},
@@ -325,7 +336,7 @@ TEST(SubmitCheckTest, CountsFitTheRankThatIsTheRootOrNot) {
       {"broadcast without a root", Verdict::kProtocolError, Rooted(OpKind::kBroadcast, 0, 0, 256)},
       {"reduce", Verdict::kAccept, Rooted(OpKind::kReduce, 8, 256, 256)},
       {"reduce without work space", Verdict::kProtocolError, Rooted(OpKind::kReduce, 8, 256, 0)},
-      {"all_reduce with a root", Verdict::kProtocolError, Rooted(OpKind::kAllReduce, 8, 256, 256)},
+      {"all_gather with a root", Verdict::kProtocolError, Rooted(OpKind::kAllGather, 8, 256, 1024)},
       {"gather at the root", Verdict::kAccept, Rooted(OpKind::kGather, kMe, 256, 1024)},
       {"gather at the root into less than one part", Verdict::kProtocolError, Rooted(OpKind::kGather, kMe, 256, 255)},
       {"gather at another", Verdict::kAccept, Rooted(OpKind::kGather, 8, 256, 0)},
