@@ -77,8 +77,8 @@ void BindToGroup(const JoinOptions& group, Request* request) {
 
 Status CheckRequest(const Request& request) {
   const abi::OpSpec& spec = request.spec;
-  if (spec.channel >= abi::kChannelCountMax) {
-    return Refuse("channel must be below " + std::to_string(abi::kChannelCountMax));
+  if (spec.channel >= abi::kStateChannel) {
+    return Refuse("channel must be below " + std::to_string(abi::kStateChannel));
   }
   if (spec.priority > abi::kPriorityMax) {
     return Refuse("the priority is at most " + std::to_string(abi::kPriorityMax));
@@ -106,6 +106,20 @@ Status CheckRequest(const Request& request) {
   if (largest > kOperationBytesMax / SizeOf(spec.dtype)) {
     return Refuse("count must be at most 2^46 bytes; split the buffer");
   }
+  return {};
+}
+
+Status LeaveOut(std::uint64_t from, bool is_left_out, Request* request) {
+  abi::OpSpec& spec = request->spec;
+  const bool is_sum = spec.op == ReduceOp::kSum || spec.op == ReduceOp::kAvg;
+  if (spec.kind != OpKind::kAllReduce || !is_sum) return {};
+  if (spec.quorum != 0 || spec.weight != 0) {
+    if (!is_left_out) return {};
+    return Status(Code::kNotSupported, "while this rank replays, its sums have neither a quorum nor weights");
+  }
+  spec.root = from;
+  spec.priority = std::max(spec.priority, 1U);  // before the state, which travels beside it
+  if (is_left_out) spec.feedback = 0;           // nothing of it is encoded
   return {};
 }
 

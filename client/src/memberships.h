@@ -25,6 +25,7 @@
 #include <set>
 
 #include "client/src/rejoiner.h"
+#include "client/src/state_channel.h"
 #include "client/src/waiter.h"
 
 namespace ringway::internal {
@@ -61,7 +62,9 @@ class Memberships {
 
   bool Forked() const;
   const JoinOptions& options() const { return options_; }
-  Deadline Within(Milliseconds timeout) const { return Deadline(timeout, &options_.interrupted); }
+  Deadline Within(Milliseconds timeout) const {
+    return Deadline(timeout, OnStateChannel::InterruptedOr(&options_.interrupted));
+  }
   Waiter& waiter() { return waiter_; }
   Lock Acquire() { return waiter_.Acquire(); }
 

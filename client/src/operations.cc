@@ -107,7 +107,10 @@ Result<OpResult> Operations::ReadOutcome(const Lock& lock, const Operation& oper
   if (part.count > operation.output_count) {
     return Status(Code::kProtocol, "the daemon's result is larger than its output; install the same version of both");
   }
-  if (is_newest) Learn(outcome, members);
+  if (is_newest) {
+    Learn(outcome, members);
+    view_.behind = outcome.behind;
+  }
   const bool is_late = (outcome.absent >> outcome.rank & 1) != 0;
   if (!input_error.ok() && is_late && abi::KeepsLate(spec)) return LateInputLost(input_error);
   const bool is_known = static_cast<std::uint8_t>(outcome.algorithm) < kAlgorithmCount;

@@ -41,7 +41,8 @@ struct View {
   std::atomic<std::uint32_t> rank = 0;
   std::atomic<std::uint32_t> world_size = 0;
   std::atomic<std::uint64_t> epoch = 0;
-  std::vector<std::uint64_t> members;  // ids in rank order; empty if the daemon was writing them at the join
+  std::atomic<std::uint64_t> behind = 0;  // of the newest result that was read (OpResult)
+  std::vector<std::uint64_t> members;     // ids in rank order; empty if the daemon was writing them at the join
 };
 
 class Operations {

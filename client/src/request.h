@@ -72,6 +72,10 @@ void BindToGroup(const JoinOptions& group, Request* request);
 // Checks that need no world: kInvalidArgument or kNotSupported.
 Status CheckRequest(const Request& request);
 
+// Makes a sum or an average one without the inputs of peers from `from` on. kNotSupported if this peer `is_left_out` of
+// one with a quorum or weights, which its input might be in.
+Status LeaveOut(std::uint64_t from, bool is_left_out, Request* request);
+
 // REQUIRES: CheckRequest(*request) is ok, and the world has at least one member.
 Status BindToWorld(const World& world, Request* request);
 

@@ -148,7 +148,9 @@ Status Work::SetDeadline(Milliseconds after) {
 
 Session::Session(std::shared_ptr<internal::SessionImpl> impl) : impl_(std::move(impl)) {}
 
-Session::~Session() { impl_->Abandon(); }
+Session::~Session() {
+  if (impl_) impl_->Abandon();
+}
 
 Result<std::unique_ptr<Session>> Session::Join(const JoinOptions& options) {
   return internal::NoThrow([&]() -> Result<std::unique_ptr<Session>> {

@@ -78,6 +78,11 @@ std::vector<std::uint64_t> SessionImpl::Newcomers() {
   return memberships_.link(lock)->Newcomers();
 }
 
+void SessionImpl::GoWithout(std::uint64_t peer_id) {
+  without_as_ = view().peer_id.load();
+  without_from_ = peer_id;
+}
+
 Result<OpResult> SessionImpl::Wait(Operation* operation, const Deadline& deadline) {
   if (operation->outcome) return *operation->outcome;
   if (Forked()) return ForkedError();

@@ -12,6 +12,7 @@
 // takes the lock.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -56,6 +57,8 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   Status Leave(const Deadline& deadline) { return Forked() ? ForkedError() : memberships_.Leave(deadline); }
   Result<std::vector<Member>> Members();
   std::vector<std::uint64_t> Newcomers();
+  // Sums and averages that this peer submits from now on are without inputs of peers from `peer_id` on; 0: with all.
+  void GoWithout(std::uint64_t peer_id);
   // Leaves without waiting: the Session object is destroyed, or another thread ends all waits.
   void Abandon() {
     if (!Forked()) memberships_.Abandon();
@@ -89,8 +92,10 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   Regions regions_;
   Operations operations_;
   DeviceFinisher device_;
-  bool updating_ = false;                    // a thread is in UpdateView
-  std::optional<Operation> pending_update_;  // an UpdateView whose wait timed out
+  std::atomic<std::uint64_t> without_as_ = 0;    // the peer that goes without some inputs
+  std::atomic<std::uint64_t> without_from_ = 0;  // those of the peers from this on
+  bool updating_ = false;                        // a thread is in UpdateView
+  std::optional<Operation> pending_update_;      // an UpdateView whose wait timed out
 };
 
 struct WorkImpl {

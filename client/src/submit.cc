@@ -33,6 +33,7 @@ Result<Operation> SessionImpl::Submit(Request request) {
   const Deadline deadline = Within(request.submit_timeout);
   BindToGroup(options(), &request);
   if (Status error = CheckRequest(request); !error.ok()) return error;
+  if (OnStateChannel::IsActive()) request.spec.channel = abi::kStateChannel;
   auto link = memberships_.Enter(request.spec.channel, deadline);
   if (!link.ok()) return link.status();
   const std::uint64_t peer_id = (*link)->membership().peer_id;
@@ -40,6 +41,10 @@ Result<Operation> SessionImpl::Submit(Request request) {
     return Status(Code::kRejoined, "this peer is " + std::to_string(peer_id) + ", not " +
                                        std::to_string(request.as_peer) +
                                        " any more: take the others' state, as a newcomer does, then submit again");
+  }
+  const std::uint64_t without_from = without_as_ == peer_id ? without_from_.load() : 0;
+  if (without_from != 0 && !OnStateChannel::IsActive()) {
+    if (Status error = LeaveOut(without_from, peer_id >= without_from, &request); !error.ok()) return error;
   }
   if (Status error = BindToNewestWorld(&request); !error.ok()) return error;
   auto placement = regions_.Place(request);

@@ -60,6 +60,7 @@ def parse(arguments):
     parser.add_argument("--gradient", type=networks.positive, default=10_500_000, help="elements of float32 that a step sums (10500000)")
     parser.add_argument("--state-mib", type=networks.positive, default=40, help="the state beside the count of steps (40)")
     parser.add_argument("--changes", action="store_true", help="all of the state changes with each step")
+    parser.add_argument("--replay", action="store_true", help="newcomers are admitted at once, and replay")
     parser.add_argument("--seconds", type=float, default=60, help="with faults, and as many without (60)")
     parser.add_argument("--settle", type=float, default=25, help="seconds of training before that (25)")
     parser.add_argument("--compute", type=float, default=0, help="seconds between the steps' sums (0)")
@@ -295,7 +296,7 @@ def report(options, deaths, steps, logs, times):
     fault, = options.fault
     word = "joins" if fault == "join" else "deaths"
     traits = [options.scenario or "loopback", f"world {options.world}", fault, f"state {options.state_mib} MiB",
-              "which changes" * options.changes, f"steps of {options.gradient * 4 / 1e6:.0f} MB",
+              "which changes" * options.changes, "replayed" * options.replay, f"steps of {options.gradient * 4 / 1e6:.0f} MB",
               f"quorum {options.quorum}" * bool(options.quorum), "TLS" * options.tls]
     print(f"{', '.join(filter(None, traits))}: {without} steps in {options.seconds:.0f} s, {under} under"
           f" {len(deaths) or 'the'} {word if deaths else 'fault'}: goodput {under / max(without, 1):.2f}"

@@ -21,6 +21,7 @@ def arguments():
     parser.add_argument("--state-mib", type=int, default=1024)
     parser.add_argument("--gradient", type=int, default=1000, help="elements of float32 that a step of a join sums")
     parser.add_argument("--changes", action="store_true", help="all of the state changes with each step of a join")
+    parser.add_argument("--replay", action="store_true", help="newcomers are admitted at once, and replay")
     parser.add_argument("--settle", type=float, default=25, help="seconds of training before what is measured")
     parser.add_argument("--host", type=int, required=True)
     parser.add_argument("--world", type=int, required=True)
@@ -43,7 +44,8 @@ def train(options, arrays, count, world, reduce=average):
         said.append(time.monotonic())
 
     count_of_steps = numpy.zeros(1, "uint64")
-    state = ringway.SharedState.join([*arrays, count_of_steps], "state", socket=options.socket, wait_world=world, on_waiting=on_waiting)
+    state = ringway.SharedState.join([*arrays, count_of_steps], "state", socket=options.socket, wait_world=world, on_waiting=on_waiting,
+                                     replay=options.replay)
     joined = time.monotonic() - begin
     gradient = state.session.empty(count + 1)
     with (options.work / f"steps.{options.host}").open("a", encoding="utf-8") as steps:

@@ -45,5 +45,34 @@ TEST(ChooseSourceTest, StateOfOtherTensorsIsNotTakenThoughItsRankSends) {
   EXPECT_EQ(RevisionTaken(offers, 1), 5U);
 }
 
+// Three ranks, of which the last one lacks the state.
+std::vector<Offer> OffersOfReplay() {
+  constexpr auto kTrains = static_cast<std::uint64_t>(Standing::kTrains);
+  const Offer trains{.layout = 1, .content = {1, 1}, .revision = 9, .strategy = Offer::kReplays, .standing = kTrains};
+  const Offer lacks{.layout = 1, .content = {2, 2}, .revision = 0, .strategy = Offer::kReplays, .standing = 0};
+  return {trains, trains, lacks};
+}
+
+TEST(ReplayFromTest, NewestPeersThatLackTheStateReplay) {
+  EXPECT_EQ(ReplayFrom(OffersOfReplay(), 0, {1, 2, 5}), 5U);
+  auto two = OffersOfReplay();
+  two[1] = two[2];
+  EXPECT_EQ(ReplayFrom(two, 0, {1, 2, 5}), 2U);
+}
+
+TEST(ReplayFromTest, StateIsExchangedAtOnceUnlessAllCanReplayAndMembersAreOlder) {
+  auto without_room = OffersOfReplay();
+  without_room[1].strategy = 0;
+  EXPECT_EQ(ReplayFrom(without_room, 0, {1, 2, 5}), 0U);
+  EXPECT_EQ(ReplayFrom(OffersOfReplay(), 0, {1, 7, 5}), 0U) << "a member is newer";
+  EXPECT_EQ(ReplayFrom(OffersOfReplay(), 0, {1, 2}), 0U);
+  auto all_begin = OffersOfReplay();
+  for (Offer& offer : all_begin) offer.standing = 0;
+  EXPECT_EQ(ReplayFrom(all_begin, 0, {1, 2, 5}), 0U);
+  auto same = OffersOfReplay();
+  same[2] = same[0];
+  EXPECT_EQ(ReplayFrom(same, 0, {1, 2, 5}), 0U);
+}
+
 }  // namespace
 }  // namespace ringway::internal

@@ -66,6 +66,51 @@ class SharedStateTest(ClusterTest):
         self.assertEqual(outcomes, [3, 3, 3])
         numpy.testing.assert_array_equal(states[3][0], new)
 
+    def test_newcomer_replays_while_the_others_train(self):
+        count = 1 << 19  # of float64: 4 MiB
+        joined, contributed, steps = threading.Event(), threading.Event(), [0, 0, 0]
+
+        def train(host, seed, world, may_go):
+            weights = numpy.full(count, seed, "float64")
+            options = self.options(host % 2, world)
+            state = ringway.SharedState.join([weights], options.pop("group"), replay=True, **options)
+            self.addCleanup(state.session.abort)
+            if host == 2:
+                joined.set()
+            may_go.wait(PATIENCE)
+            gradient = numpy.full(64, 1e9)
+            replayed = 0
+            for result in state.replay(gradient):
+                weights += gradient[0]
+                replayed += 1
+            while True:
+                gradient[:] = host + 1
+                gradient[-1] = float(contributed.is_set())
+                result = state.session.all_reduce(gradient, "avg")
+                weights += gradient[0]
+                steps[host] += 1
+                if host == 2 and steps[host] == 3:
+                    contributed.set()
+                if gradient[-1] > 0:
+                    return weights, state.revision, replayed, result.world_size
+                state.advance(result.update_waits)
+
+        now, later = threading.Event(), threading.Event()
+        now.set()
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            members = [pool.submit(train, host, 7, 2, now) for host in range(2)]
+            eventually(lambda: steps[0] > 0)
+            newcomer = pool.submit(train, 2, 99, 1, later)
+            self.assertTrue(joined.wait(PATIENCE))
+            before = steps[0]
+            eventually(lambda: steps[0] > before + 10)  # they do not wait for the newcomer
+            later.set()
+            ends = [future.result(PATIENCE) for future in (*members, newcomer)]
+        for weights, revision, _, world in ends:
+            numpy.testing.assert_array_equal(weights, ends[0][0])
+            self.assertEqual((revision, world), (ends[0][1], 3))
+        self.assertGreaterEqual(ends[2][2], 10)
+
     def test_what_on_progress_raises_ends_the_call(self):
         sessions = self.join(2)
         states = [[content(1, 20 * PIECE)], [numpy.zeros(20 * PIECE, "uint8")]]

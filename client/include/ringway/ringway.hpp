@@ -199,6 +199,7 @@ struct WorkImpl;
 struct RegionImpl;
 class Source;
 class Places;
+class Replay;
 class SharedStateImpl;
 }  // namespace internal
 
@@ -488,6 +489,7 @@ class RINGWAY_API Session {
  private:
   friend class internal::Source;
   friend class internal::Places;
+  friend class internal::Replay;
   friend class internal::SharedStateImpl;
   static Result<OpResult> Finish(Result<Work> work);
   explicit Session(std::shared_ptr<internal::SessionImpl> impl);

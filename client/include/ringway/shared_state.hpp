@@ -92,6 +92,13 @@ struct SharedStateOptions {
   // which needs room for two. Empty: none.
   std::string path = {};
   std::uint64_t every = 1;
+  // All ranks set it: a newcomer is admitted at once, takes the state of the admission while the others train, and
+  // replays the steps since: it makes the same calls as they did, each of which is done at once with their result. So
+  // a step has to change the tensors by nothing but results, and sums and averages without a quorum and weights are
+  // its only collectives: any other waits for the newcomer. Members copy the state, in the session's share of
+  // --memory-max; where a rank has no room, below 1 MiB, or where one does not set it, the state is sent at the
+  // admission.
+  bool replay = false;
 };
 
 // Tensors that are the same on all ranks. Newcomers fetch them from the members.
@@ -116,13 +123,18 @@ class RINGWAY_API SharedState {
   // Ends a step on every rank, with nothing in flight: the tensors are one revision further. `update_waits` is from the
   // step's result, the same on all ranks: if it is set, newcomers are admitted and fetch the state. If not, it copies
   // pieces for newcomers that ask, for a tenth of a step's time, or one piece. Writes the file if it is due.
-  // Returns `update_waits`: the world may have changed. If this rank was lost meanwhile, it has rejoined and has the
+  // Returns whether newcomers were admitted, or one that has replayed begins to contribute: `update_waits`, unless one
+  // replays, for then others wait. If this rank was lost meanwhile, it has rejoined and has the
   // others' state: its peer_id has changed, and what was computed from the tensors before is useless. kIo: the file
   // could not be written and is as before, all else is done, and the training may go on.
   Result<bool> Advance(Session& session, bool update_waits);
 
   // Returns whether Advance would read the tensors now even without `update_waits` and a file, for a newcomer.
   bool IsAsked(const Session& session) const;
+
+  // Returns whether this rank replays: its inputs are not in sums and averages, so it need not compute them. From the
+  // boundary on at which it has caught up, where Advance compares the states of all, they are.
+  bool is_replaying() const;
 
   std::uint64_t revision() const;
 

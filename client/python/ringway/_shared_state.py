@@ -18,6 +18,7 @@ from ringway._state_leaves import Leaf, is_tensor, leaves
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from ringway._ringway import Result
     from ringway._session import Session
 
 _STRATEGIES = ("popular", "send", "receive")
@@ -101,6 +102,7 @@ class SharedState:
         revision: int = 0,
         path: str | os.PathLike[str] | None = None,
         every: int = 1,
+        replay: bool = False,
     ) -> None:
         """Newcomers take the state of those who train. Ranks that all begin take that of the newest revision.
 
@@ -116,8 +118,11 @@ class SharedState:
         which they are written. So a training of which nobody is left goes on from the newest file. It is replaced as a whole:
         there must be room for two. InvalidArgument for one that is damaged, or another model's.
         every: so many revisions.
+        replay: on all ranks: newcomers are admitted at once, take the state while the others train, and then repeat their
+        steps with the same calls, each done at once with their result. For states of 1 MiB or more that steps change by
+        nothing but results, with no collectives but sums and averages, which have neither a quorum nor weights.
         """
-        self._make(arrays, revision, path, every)
+        self._make(arrays, revision, path, every, replay)
         self.session = session
         self.sync()
 
@@ -130,16 +135,17 @@ class SharedState:
         revision: int = 0,
         path: str | os.PathLike[str] | None = None,
         every: int = 1,
+        replay: bool = False,
         **options: Any,
     ) -> Self:
         """Joins a group, as `ringway.join` with its options, and takes its state.
 
         A state of 64 MiB or more is taken before the admission, while the others train: from copies that they make at the end
         of their steps. At the admission only what differs by then is sent, for which they wait. Where each step changes the
-        state that is all of it.
+        state that is all of it, unless all ranks `replay`.
         """
         state = cls.__new__(cls)
-        state._make(arrays, revision, path, every)  # before: a file that is refused costs the others nothing
+        state._make(arrays, revision, path, every, replay)  # before: a file that is refused costs the others nothing
         state._settle()
         try:
             state.session = join(group, _state=state._state, **options)
@@ -147,7 +153,7 @@ class SharedState:
             state._put_back()
         return state
 
-    def _make(self, arrays: State, revision: int, path: str | os.PathLike[str] | None, every: int) -> None:
+    def _make(self, arrays: State, revision: int, path: str | os.PathLike[str] | None, every: int, replay: bool) -> None:
         self.arrays = _kept(arrays)
         self._leaves = leaves(self.arrays)
         self._identity = [leaf.identity for leaf in self._leaves]
@@ -157,7 +163,7 @@ class SharedState:
         where = b"" if path is None else os.fsencode(path)
         if b"\0" in where:
             raise InvalidArgument("a path has no zero byte")
-        self._state = _ringway._SharedState(*flat, revision, where, every)
+        self._state = _ringway._SharedState(*flat, revision, where, every, replay)
         owners.are_exposed()
         self._owners = owners
         self._put_back()  # what a file had
@@ -190,6 +196,21 @@ class SharedState:
     def revision(self) -> int:
         """How often the arrays have been advanced, by this rank or by those whose state it took."""
         return self._state.revision
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether this rank replays: its inputs are in no sum or average yet, so it need not compute them."""
+        return self._state.is_replaying
+
+    def replay(self, out: Any, op: str = "avg") -> Iterator[Result]:
+        """Repeats the steps of the others until this rank's inputs are in: one for each result, which is in `out`, for the
+        caller to do to the arrays what a step does. For steps of one `all_reduce` of `out`; others do what they always do, but
+        need not compute while `is_replaying`.
+        """
+        while self.is_replaying:
+            result = self.session.all_reduce(out, op)
+            yield result
+            self.advance(result.update_waits)
 
     def sync(self) -> None:
         """Makes the arrays the same on all ranks, whose others are in `sync` or `advance`: after Rejoined."""

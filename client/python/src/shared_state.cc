@@ -66,8 +66,9 @@ std::uint64_t SyncOnce(PySession& session, const Texts& names, const Texts& desc
 class PySharedState {
  public:
   PySharedState(const Texts& names, const Texts& descriptions, const Objects& arrays, nb::handle revision,
-                const nb::bytes& path, nb::handle every)
-      : tensors_(BorrowTensors(names, descriptions, arrays)), state_(MakeState(tensors_, revision, path, every)) {}
+                const nb::bytes& path, nb::handle every, bool replay)
+      : tensors_(BorrowTensors(names, descriptions, arrays)),
+        state_(MakeState(tensors_, revision, path, every, replay)) {}
 
   void Sync(PySession& session) {
     ValueOf(Run([&] { return state_.Sync(*session); }));
@@ -77,19 +78,22 @@ class PySharedState {
     if (update_waits) update.emplace(session);
     const std::uint64_t peer = session->peer_id();
     const bool admitted = ValueOf(Run([&] { return state_.Advance(*session, update_waits); }));
-    if (update && session->peer_id() == peer) update->Succeeded();
+    if (update && admitted && session->peer_id() == peer) update->Succeeded();
     if (update) update->Ended();
     return admitted;
   }
   std::uint64_t revision() const { return state_.revision(); }
   bool IsAsked(PySession& session) const { return state_.IsAsked(*session); }
+  bool is_replaying() const { return state_.is_replaying(); }
   SharedState& state() { return state_; }
 
  private:
-  static SharedState MakeState(const Tensors& tensors, nb::handle revision, const nb::bytes& path, nb::handle every) {
+  static SharedState MakeState(const Tensors& tensors, nb::handle revision, const nb::bytes& path, nb::handle every,
+                               bool replay) {
     const SharedStateOptions options{.revision = IntegerFrom<std::uint64_t>("revision", revision),
                                      .path = path.c_str(),
-                                     .every = IntegerFrom<std::uint64_t>("every", every)};
+                                     .every = IntegerFrom<std::uint64_t>("every", every),
+                                     .replay = replay};
     return ValueOf(Run([&] { return SharedState::Make(tensors.list, options); }));
   }
 
@@ -105,12 +109,13 @@ void DefineSharedState(nb::module_& module) {
   module.def("_sync_state", SyncOnce, nb::arg("session"), nb::arg("names"), nb::arg("descriptions"), nb::arg("arrays"),
              nb::arg("revision").none(), nb::arg("strategy"), nb::arg("on_progress").none());
   nb::class_<PySharedState>(module, "_SharedState")
-      .def(nb::init<const Texts&, const Texts&, const Objects&, nb::handle, const nb::bytes&, nb::handle>(),
+      .def(nb::init<const Texts&, const Texts&, const Objects&, nb::handle, const nb::bytes&, nb::handle, bool>(),
            nb::arg("names"), nb::arg("descriptions"), nb::arg("arrays"), nb::arg("revision").none(), nb::arg("path"),
-           nb::arg("every").none())
+           nb::arg("every").none(), nb::arg("replay"))
       .def("sync", &PySharedState::Sync, nb::arg("session"))
       .def("is_asked", &PySharedState::IsAsked, nb::arg("session"))
       .def("advance", &PySharedState::Advance, nb::arg("session"), nb::arg("update_waits"))
+      .def_prop_ro("is_replaying", &PySharedState::is_replaying)
       .def_prop_ro("revision", &PySharedState::revision);
 }
 

@@ -35,6 +35,21 @@ std::size_t ReferenceRank(const std::vector<Offer>& offers) {
   return static_cast<std::size_t>(std::max_element(offers.begin(), offers.end(), lower) - offers.begin());
 }
 
+std::uint64_t ReplayFrom(const std::vector<Offer>& offers, std::size_t source,
+                         const std::vector<std::uint64_t>& peers) {
+  constexpr auto kTrains = static_cast<std::uint64_t>(Standing::kTrains);
+  if (peers.size() != offers.size() || offers[source].standing != kTrains) return 0;
+  std::uint64_t from = 0;
+  for (std::size_t rank = 0; rank < offers.size(); ++rank) {
+    if (!offers[rank].replays()) return 0;
+    if (!offers[rank].IsSameState(offers[source])) from = from == 0 ? peers[rank] : std::min(from, peers[rank]);
+  }
+  for (std::size_t rank = 0; rank < offers.size(); ++rank) {
+    if (from != 0 && peers[rank] >= from && offers[rank].standing == kTrains) return 0;
+  }
+  return from;
+}
+
 Result<std::size_t> ChooseSource(const std::vector<Offer>& offers, std::size_t rank) {
   const auto sends = [&](const Offer& offer) {
     return offer.Is(StateStrategy::kSend) && offer.layout == offers[rank].layout;

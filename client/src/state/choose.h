@@ -28,13 +28,16 @@ struct Offer {
   std::uint64_t layout = 0;  // StateBytes::layout
   Hash content;
   std::uint64_t revision = 0;
-  std::uint64_t strategy = 0;  // StateStrategy
+  std::uint64_t strategy = 0;  // StateStrategy; with kReplays
   std::uint64_t standing = 0;  // Standing
 
   bool IsSameState(const Offer& other) const {
     return layout == other.layout && content == other.content && revision == other.revision;
   }
-  bool Is(StateStrategy which) const { return strategy == static_cast<std::uint64_t>(which); }
+  // This rank may replay, or has a copy for those that do.
+  static constexpr std::uint64_t kReplays = 1U << 8;
+  bool replays() const { return (strategy & kReplays) != 0; }
+  bool Is(StateStrategy which) const { return (strategy & ~kReplays) == static_cast<std::uint64_t>(which); }
 };
 inline constexpr std::size_t kOfferWords = sizeof(Offer) / sizeof(std::uint64_t);
 static_assert(kOfferWords == 6);
@@ -52,5 +55,9 @@ std::size_t ReferenceRank(const std::vector<Offer>& offers);
 // Returns the lowest rank that has the state which all take. kMismatch as shared_state.hpp says; `rank`: this one.
 // REQUIRES: GoesTogether(offers, rank).
 Result<std::size_t> ChooseSource(const std::vector<Offer>& offers, std::size_t rank);
+
+// Returns the first peer of those that replay: all ranks can, those that lack the state of `source` are all newer than
+// those that train with it, and no rank from that peer on trains. 0: the state is exchanged at once. `peers`: by rank.
+std::uint64_t ReplayFrom(const std::vector<Offer>& offers, std::size_t source, const std::vector<std::uint64_t>& peers);
 
 }  // namespace ringway::internal

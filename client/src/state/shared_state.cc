@@ -6,10 +6,12 @@
 
 #include "client/src/no_throw.h"
 #include "client/src/session.h"
+#include "client/src/state/replay.h"
 #include "client/src/state/source.h"
 #include "client/src/state/state_file.h"
 #include "client/src/state/sync.h"
 #include "client/src/state/taker.h"
+#include "client/src/state_channel.h"
 #include "proto/device/signals_blocked.h"
 
 namespace ringway {
@@ -17,10 +19,19 @@ namespace internal {
 
 class SharedStateImpl {
  public:
-  SharedStateImpl(StateBytes state, const SharedStateOptions& options)
+  // `tensors`: the state's.
+  SharedStateImpl(std::vector<StateTensor> tensors, StateBytes state, const SharedStateOptions& options)
       : state_(std::move(state)), revision_(options.revision), every_(options.every) {
+    may_replay_ = options.replay && state_.bytes() >= kReplayedBytesMin;
+    if (may_replay_) tensors_ = std::move(tensors);
     if (!options.path.empty()) file_.emplace(options.path);
   }
+
+  ~SharedStateImpl() {
+    if (state_.IsForked()) (void)replay_.release();  // its thread is the parent's
+  }
+  SharedStateImpl(const SharedStateImpl&) = delete;
+  SharedStateImpl& operator=(const SharedStateImpl&) = delete;
 
   Status Load() {
     if (!file_) return {};
@@ -35,29 +46,40 @@ class SharedStateImpl {
     if (state_.IsForked()) return ForkedError();
     Taker taker(&state_, options, Taker::LimitFor(state_.bytes()));
     OnHeld on_held;
-    if (state_.bytes() >= kTakenBytesMin) on_held = [&](const HeldMembership& held) { taker.Take(held); };
+    if (state_.bytes() >= kTakenBytesMin && !may_replay_)
+      on_held = [&](const HeldMembership& held) { taker.Take(held); };
     auto joined = SessionImpl::Join(options, on_held);
     if (!joined.ok()) return joined.status();
     std::unique_ptr<Session> session(new Session(std::move(joined.value())));
-    if (const auto synced = Sync(*session, {.taken = &taker.taken()}); !synced.ok()) {
+    Prepared prepared;
+    if (on_held) prepared.taken = &taker.taken();
+    if (const auto synced = Sync(*session, std::move(prepared)); !synced.ok()) {
       return synced.status();
     }
     return session;
   }
 
   Result<StateResult> Sync(Session& session, Prepared prepared = {}) {
+    const bool has_replayed = is_replaying();
+    EndReplay(session);
     prepared.make_room = [this] { sources_.Clear(); };
     for (;;) {
       const std::uint64_t synced_as = session.peer_id();  // a new peer has to sync again
       const Standing standing = !synced_as_                ? Standing::kNew
                                 : *synced_as_ != synced_as ? Standing::kRejoined
+                                : has_replayed             ? Standing::kRejoined  // it may have erred
                                                            : Standing::kTrains;
+      const bool is_new = standing != Standing::kTrains;
+      prepared.can_replay = [this, is_new] { return is_new ? may_replay_ : copy_.has_value(); };
       auto result = SyncBytes(session, state_, {.revision = revision_}, standing, &prepared);
       if (!result.ok() && prepared.taken != nullptr) (void)std::exchange(prepared.taken, nullptr)->replaced.PutBack();
+      if (result.ok() && prepared.replay_from != 0) result = BeginReplay(session, result.value(), prepared);
+      copy_.reset();
       if (result.status().code() == Code::kRejoined) continue;  // now a newcomer, which makes the same calls
       if (!result.ok()) return NotOfTheFile(result.status());
       revision_ = result->revision;
       synced_as_ = synced_as;
+      if (!replay_) may_replay_ = !tensors_.empty();
       return result;
     }
   }
@@ -68,19 +90,28 @@ class SharedStateImpl {
     if (!update_waits && state_.bytes() >= kTakenBytesMin) {
       sources_.AtBoundary(session.impl_->options(), session.peer_id(), session.impl_->Newcomers(), &state_);
     }
+    if (replay_) {
+      const auto is_over = ReplayIsOver(session);
+      if (!is_over.ok()) return NotOfTheFile(is_over.status());
+      if (!is_over.value()) return Saved(false);
+      if (!update_waits) {
+        const auto compared = Sync(session);
+        return compared.ok() ? Saved(true) : compared.status();
+      }
+    }
     if (update_waits) {
-      Prepared prepared{.hashes = HashInBackground()};
+      Prepared prepared{.hashes = HashInBackground(session)};
       if (Status error = UpdateView(session); !error.ok()) {
         --revision_;
+        prepared.hashes.wait();
+        copy_.reset();
         return NotOfTheFile(error);
       }
       if (const auto synced = Sync(session, std::move(prepared)); !synced.ok()) return synced.status();
     }
-    if (file_ && revision_ % every_ == 0) {
-      if (const Status error = file_->Save(revision_, &state_); !error.ok()) return Status(Code::kIo, error.text());
-    }
-    return update_waits;
+    return Saved(update_waits);
   }
+  bool is_replaying() const { return replay_ != nullptr && replay_->is_newcomers(); }
 
   std::uint64_t revision() const { return revision_; }
   bool IsAsked(const Session& session) const {
@@ -88,11 +119,61 @@ class SharedStateImpl {
   }
 
  private:
-  // The trainer writes nothing before Advance returns, so the state is hashed while the view changes.
-  std::future<Result<std::vector<Hash>>> HashInBackground() {
+  // The trainer writes nothing before Advance returns, so the state is copied and hashed while the view changes.
+  std::future<Result<std::vector<Hash>>> HashInBackground(Session& session) {
     const device::SignalsBlocked blocked;
     return std::async(std::launch::async | std::launch::deferred,  // the latter where no thread can be started
-                      [this] { return NoThrow([this] { return state_.Hashes(); }); });
+                      [this, &session] {
+                        return NoThrow([&] {
+                          if (may_replay_) Copy(session);
+                          return copy_ ? copy_->bytes.Hashes() : state_.Hashes();
+                        });
+                      });
+  }
+  // No copy where there is no room.
+  void Copy(Session& session) {
+    auto copy = StateCopy::Make(&session, tensors_, &state_);
+    if (copy.ok()) copy_.emplace(std::move(copy.value()));
+  }
+
+  // Members give what they have copied; newcomers take it, and go on when they have it.
+  Result<StateResult> BeginReplay(Session& session, StateResult result, const Prepared& chosen) {
+    const bool is_newcomer = session.peer_id() >= chosen.replay_from;
+    session.impl_->GoWithout(chosen.replay_from);
+    if (!is_newcomer) {
+      replay_ = std::make_unique<Replay>(session.impl_, result.revision, std::move(*copy_));
+      return result;
+    }
+    may_replay_ = false;  // until it has all: whoever is dropped meanwhile takes the state at the admission
+    Prepared own;
+    const OnStateChannel scope(nullptr);
+    auto taken = SyncBytes(session, state_, {.revision = revision_}, Standing::kNew, &own);
+    if (!taken.ok()) return taken;
+    if (own.chosen != chosen.chosen) {
+      session.Abort();
+      return Status(Code::kPeerLost, "all ranks that had the state have left the group");
+    }
+    replay_ = std::make_unique<Replay>(session.impl_, result.revision);
+    return taken;
+  }
+  Result<bool> ReplayIsOver(Session& session) {
+    if (is_replaying() && session.impl_->view().behind == 0) replay_->CatchUp();
+    auto is_over = replay_->IsOver(revision_);
+    if (!is_over.ok()) EndReplay(session);
+    return is_over;
+  }
+  void EndReplay(Session& session) {
+    if (!replay_) return;
+    replay_.reset();
+    session.impl_->GoWithout(0);
+  }
+
+  // Ends a step: saves the state if it is due. Returns `admitted`.
+  Result<bool> Saved(bool admitted) {
+    if (file_ && revision_ % every_ == 0) {
+      if (const Status error = file_->Save(revision_, &state_); !error.ok()) return Status(Code::kIo, error.text());
+    }
+    return admitted;
   }
 
   // Also ok if this rank has become a newcomer meanwhile, which makes the same next call.
@@ -116,6 +197,10 @@ class SharedStateImpl {
   std::optional<StateFile> file_;
   std::optional<std::uint64_t> synced_as_;  // this rank's peer id then
   Sources sources_;
+  bool may_replay_ = false;
+  std::vector<StateTensor> tensors_;  // of a state that may be copied
+  std::optional<StateCopy> copy_;     // of this boundary
+  std::unique_ptr<Replay> replay_;    // between admission and the newcomer's first input
 };
 
 }  // namespace internal
@@ -136,7 +221,8 @@ Result<SharedState> SharedState::Make(std::vector<StateTensor> tensors, const Sh
     if (options.every == 0) return Status(Code::kInvalidArgument, "every is 0; it is 1 or more revisions");
     auto state = internal::StateBytes::Make(tensors);
     if (!state.ok()) return state.status();
-    SharedState made(std::make_unique<internal::SharedStateImpl>(std::move(state.value()), options));
+    SharedState made(
+        std::make_unique<internal::SharedStateImpl>(std::move(tensors), std::move(state.value()), options));
     if (Status error = made.impl_->Load(); !error.ok()) return error;
     return made;
   });
@@ -160,6 +246,8 @@ Result<bool> SharedState::Advance(Session& session, bool update_waits) {
 }
 
 bool SharedState::IsAsked(const Session& session) const { return impl_ && impl_->IsAsked(session); }
+
+bool SharedState::is_replaying() const { return impl_ && impl_->is_replaying(); }
 
 std::uint64_t SharedState::revision() const { return impl_ ? impl_->revision() : 0; }
 

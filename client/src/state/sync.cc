@@ -43,23 +43,6 @@ Hash ContentOf(const std::vector<Hash>& hashes) {
 // Returns whether it is a loss, which all ranks get alike: the survivors choose again.
 bool IsLoss(const Status& error) { return error.code() == Code::kPeerLost; }
 
-// Returns whether ranks may get different errors here, from which they do not recover by themselves.
-bool IsOfThisRankAlone(Code code) {
-  switch (code) {
-    case Code::kResourceExhausted:
-    case Code::kNotSupported:
-    case Code::kInvalidArgument:
-    case Code::kDeviceFailed:
-    case Code::kIo:
-    case Code::kTimeout:
-    case Code::kInterrupted:
-    case Code::kInternal:
-      return true;
-    default:
-      return false;
-  }
-}
-
 class Syncing {
  public:
   Syncing(Session* session, StateBytes* state, const StateOptions& options, internal::Standing standing)
@@ -67,6 +50,7 @@ class Syncing {
 
   Result<StateResult> Run(internal::Prepared* prepared) {
     make_room_ = prepared->make_room;
+    prepared->replay_from = 0;
     internal::TakenState* const taken = prepared->taken;
     if (taken != nullptr && !taken->error.ok()) return taken->error;
     if (taken != nullptr && !taken->own.empty()) {
@@ -84,8 +68,9 @@ class Syncing {
              .revision = options_.revision,
              .strategy = static_cast<std::uint64_t>(options_.strategy),
              .standing = static_cast<std::uint64_t>(standing_)};
+    if (prepared->can_replay && prepared->can_replay()) mine_.strategy |= Offer::kReplays;
     for (;;) {
-      const auto is_over = Round();
+      const auto is_over = Round(prepared);
       if (!is_over.ok() && !IsLoss(is_over.status())) return is_over.status();
       if (is_over.ok() && is_over.value()) return result_;
     }
@@ -118,7 +103,7 @@ class Syncing {
   }
 
   // Returns whether all have the same state; if ranks were lost, another round is needed.
-  Result<bool> Round() {
+  Result<bool> Round(internal::Prepared* prepared) {
     auto gathered = GatherOffers();
     if (!gathered.ok()) return gathered.status();
     const OpResult view = gathered->view;
@@ -134,6 +119,7 @@ class Syncing {
     if (!source.ok()) return source.status();
     const Offer& chosen = offers[source.value()];
     result_.revision = chosen.revision;
+    prepared->chosen = chosen.content;
     const auto is_chosen = [&](const Offer& offer) { return offer.IsSameState(chosen); };
     if (is_chosen(mine_)) {  // pieces of another state are not needed
       arrived_.clear();
@@ -143,6 +129,8 @@ class Syncing {
       hashes_ = own_;
     }
     if (state_.bytes() == 0 || std::all_of(offers.begin(), offers.end(), is_chosen)) return true;
+    prepared->replay_from = internal::ReplayFrom(offers, source.value(), view.contributors);
+    if (prepared->replay_from != 0) return true;
     // Those that have the chosen state may have offered hashes of other pieces, which they have just dropped.
     bool are_known = hashes_.size() <= kOfferedHashes;
     for (std::size_t rank = 0; are_known && rank < offers.size(); ++rank) {
@@ -243,6 +231,22 @@ class Syncing {
 };
 
 }  // namespace
+
+bool internal::IsOfThisRankAlone(Code code) {
+  switch (code) {
+    case Code::kResourceExhausted:
+    case Code::kNotSupported:
+    case Code::kInvalidArgument:
+    case Code::kDeviceFailed:
+    case Code::kIo:
+    case Code::kTimeout:
+    case Code::kInterrupted:
+    case Code::kInternal:
+      return true;
+    default:
+      return false;
+  }
+}
 
 Result<StateResult> internal::SyncBytes(Session& session, StateBytes& state, const StateOptions& options,
                                         Standing standing, Prepared* prepared) {

@@ -20,7 +20,15 @@ struct Prepared {
   TakenState* taken = nullptr;
   std::future<Result<std::vector<Hash>>> hashes = {};  // of the state, where nothing was taken; invalid: none
   std::function<void()> make_room = {};                // before the exchange allocates shared memory
+  std::function<bool()> can_replay = {};               // asked when the hashes are there; empty: it cannot
+  // Set by the call: the first of the peers that replay (ReplayFrom), which have nothing of the state yet; 0: none do,
+  // and all have it. And the hash of the state that was chosen.
+  std::uint64_t replay_from = 0;
+  Hash chosen = {};
 };
+
+// Returns whether ranks may get different errors here, from which they do not recover by themselves.
+bool IsOfThisRankAlone(Code code);
 
 // If this rank alone fails, it leaves the group, since the others are in the middle of the exchange.
 Result<StateResult> SyncBytes(Session& session, StateBytes& state, const StateOptions& options, Standing standing,
