@@ -53,6 +53,7 @@ inline constexpr std::uint32_t kMagic = 0x4C575252;  // "RRWL" in memory
 inline constexpr std::uint32_t kVersion = 17;
 inline constexpr std::uint32_t kVersionMin = 16;
 inline constexpr Versions kVersions{kVersionMin, kVersion};
+inline constexpr std::uint32_t kVersionOfReplays = 17;  // with kStateChannel, and all-reduces without some inputs
 
 inline constexpr std::uint32_t kSlotCount = 256;        // operations in flight a session
 inline constexpr std::uint32_t kWorldSizeMax = 64;      // contributors a result can name

@@ -39,8 +39,11 @@ Status EndedError(const Packet& packet) {
 // A running daemon answers at once.
 constexpr Milliseconds kHelloPatience = std::chrono::seconds(1);
 
-// Returns the daemon's instance.
-Result<std::uint64_t> SayHello(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options,
+struct Greeting {
+  std::uint32_t version;  // of abi::kVersions
+  std::uint64_t daemon_instance;
+};
+Result<Greeting> SayHello(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options,
                                const Deadline& deadline) {
   auto hello = MakePacket<abi::Hello>(abi::PacketType::kHello);
   hello.version_min = abi::kVersions.oldest;
@@ -67,7 +70,7 @@ Result<std::uint64_t> SayHello(PacketSocket* socket, const SharedMemory& page, c
     return Status(Code::kVersionMismatch, NoCommonVersion("this library", abi::kVersions, "the daemon",
                                                           {reply.version, reply.version}));
   }
-  return reply.daemon_instance;
+  return Greeting{reply.version, reply.daemon_instance};
 }
 
 constexpr Milliseconds kHungMin = std::chrono::seconds(1);  // reported with heartbeats
@@ -130,10 +133,10 @@ Status CheckJoinOptions(const JoinOptions& options) {
 
 Result<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options, std::uint64_t gone,
                          const OnHeld& on_held, Deadline deadline) {
-  const auto instance = SayHello(socket, page, options, deadline);
-  if (!instance.ok()) return instance.status();
+  const auto greeting = SayHello(socket, page, options, deadline);
+  if (!greeting.ok()) return greeting.status();
   // It may still write results of the old membership into regions that are in use again.
-  if (gone != 0 && instance.value() == gone)
+  if (gone != 0 && greeting->daemon_instance == gone)
     return Status(Code::kDaemonUnreachable, "the daemon is the one that went away");
   if (Status error = SendJoin(socket, options, static_cast<bool>(on_held), deadline); !error.ok()) return error;
   Status waiting(Code::kOk, "the daemon gave no reason");
@@ -161,7 +164,8 @@ Result<Membership> Shake(PacketSocket* socket, const SharedMemory& page, const J
     abi::JoinReply reply;
     if (!packet.Read(abi::PacketType::kJoinReply, &reply)) return EndedError(packet);
     if (reply.code != Code::kOk) return Status(CheckedCode(reply.code), TextOf(reply.text));
-    return Membership{.daemon_instance = instance.value(),
+    return Membership{.version = greeting->version,
+                      .daemon_instance = greeting->daemon_instance,
                       .peer_id = reply.peer_id,
                       .epoch = reply.epoch,
                       .rank = reply.rank,

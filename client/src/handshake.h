@@ -15,6 +15,7 @@ namespace ringway::internal {
 inline constexpr Milliseconds kOpDeadlineMax{std::int64_t{1} << 31};  // about 24.8 days
 
 struct Membership {
+  std::uint32_t version = 0;  // of the local protocol, which the daemon speaks with this library
   std::uint64_t daemon_instance = 0;
   std::uint64_t peer_id = 0;
   std::uint64_t epoch = 0;

@@ -78,6 +78,11 @@ std::vector<std::uint64_t> SessionImpl::Newcomers() {
   return memberships_.link(lock)->Newcomers();
 }
 
+bool SessionImpl::CanGoWithout() {
+  const Lock lock = memberships_.Acquire();
+  return memberships_.link(lock)->membership().version >= abi::kVersionOfReplays;
+}
+
 void SessionImpl::GoWithout(std::uint64_t peer_id) {
   without_as_ = view().peer_id.load();
   without_from_ = peer_id;

@@ -57,6 +57,8 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   Status Leave(const Deadline& deadline) { return Forked() ? ForkedError() : memberships_.Leave(deadline); }
   Result<std::vector<Member>> Members();
   std::vector<std::uint64_t> Newcomers();
+  // Whether this rank's daemon knows sums that are without some inputs.
+  bool CanGoWithout();
   // Sums and averages that this peer submits from now on are without inputs of peers from `peer_id` on; 0: with all.
   void GoWithout(std::uint64_t peer_id);
   // Leaves without waiting: the Session object is destroyed, or another thread ends all waits.

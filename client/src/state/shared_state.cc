@@ -70,7 +70,9 @@ class SharedStateImpl {
                                 : has_replayed             ? Standing::kRejoined  // it may have erred
                                                            : Standing::kTrains;
       const bool is_new = standing != Standing::kTrains;
-      prepared.can_replay = [this, is_new] { return is_new ? may_replay_ : copy_.has_value(); };
+      prepared.can_replay = [this, is_new, &session] {
+        return (is_new ? may_replay_ : copy_.has_value()) && session.impl_->CanGoWithout();
+      };
       auto result = SyncBytes(session, state_, {.revision = revision_}, standing, &prepared);
       if (!result.ok() && prepared.taken != nullptr) (void)std::exchange(prepared.taken, nullptr)->replaced.PutBack();
       if (result.ok() && prepared.replay_from != 0) result = BeginReplay(session, result.value(), prepared);
