@@ -44,7 +44,7 @@ struct Greeting {
   std::uint64_t daemon_instance;
 };
 Result<Greeting> SayHello(PacketSocket* socket, const SharedMemory& page, const JoinOptions& options,
-                               const Deadline& deadline) {
+                          const Deadline& deadline) {
   auto hello = MakePacket<abi::Hello>(abi::PacketType::kHello);
   hello.version_min = abi::kVersions.oldest;
   hello.version_max = abi::kVersions.newest;
@@ -67,8 +67,8 @@ Result<Greeting> SayHello(PacketSocket* socket, const SharedMemory& page, const 
   if (!packet.Read(abi::PacketType::kHelloReply, &reply)) return EndedError(packet);
   if (reply.code != Code::kOk) return Status(CheckedCode(reply.code), TextOf(reply.text));
   if (!abi::kVersions.Has(reply.version)) {
-    return Status(Code::kVersionMismatch, NoCommonVersion("this library", abi::kVersions, "the daemon",
-                                                          {reply.version, reply.version}));
+    return Status(Code::kVersionMismatch,
+                  NoCommonVersion("this library", abi::kVersions, "the daemon", {reply.version, reply.version}));
   }
   return Greeting{reply.version, reply.daemon_instance};
 }
