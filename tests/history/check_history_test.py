@@ -273,6 +273,20 @@ class CheckHistoryTest(unittest.TestCase):
         self.history.events[-1].update(absent=[2], contributors=[1, 4, 2])
         self.assert_found("the members of that view are [1, 2, 3]")
 
+    def test_sums_without_the_newest_inputs_lack_those_and_no_other(self):
+        self.history.whole_operation()
+        for event in self.history.events:
+            if event["event"] == "submit":
+                event["without_from"] = 3
+            if event["event"] == "outcome":
+                event.update(absent=[3], output=described([3, 6]))
+        self.assert_right()
+        for absent in ([2], []):
+            for event in self.history.events:
+                if event["event"] == "outcome":
+                    event["absent"] = absent
+            self.assert_found("not of those from 3 on")
+
     def test_success_of_different_collectives_is_found(self):
         self.history.whole_operation()
         next(x for x in self.history.events if x["event"] == "submit")["count"] = 3

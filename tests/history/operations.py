@@ -85,8 +85,12 @@ class Operation:
             self.contradicts(f"peer {peer} got {report_of(outcome)}, and {missing} had not submitted it")
 
     def check_absent(self, peer, outcome, absent):
-        """Inputs may be missing where there is a quorum, and no more of them than it allows."""
+        """Inputs may be missing where there is a quorum, and no more of them than it allows; or of the newest members, as all said."""
         contributors, quorum = outcome["contributors"], self.submissions[peer].get("quorum", 0)
+        if newest := self.submissions[peer].get("without_from"):
+            if sorted(absent) != sorted(x for x in contributors if x >= newest):
+                self.contradicts(f"peer {peer} got {report_of(outcome)} without the inputs of {absent}, not of those from {newest} on")
+            return
         wanted = quorum if quorum <= SHARE else math.ceil((quorum - SHARE) * len(contributors) / 100)
         wanted = min(wanted, len(contributors)) if quorum else len(contributors)
         if not set(absent) <= set(contributors) or len(contributors) - len(absent) < wanted:
@@ -102,7 +106,7 @@ class Operation:
             self.contradicts(f"peer {peer} got ok, and the contributors differ in {difference}")
 
     def difference(self, peers):
-        fields = ["kind", "dtype", "reduce", "codec", "root", "layout", "algorithm", "quorum"]
+        fields = ["kind", "dtype", "reduce", "codec", "root", "layout", "algorithm", "quorum", "without_from"]
         if any(self.submissions[p]["kind"] == "all_to_all_v" for p in peers):
             fields.remove("layout")  # each rank has its own
         else:
@@ -183,7 +187,8 @@ class Operation:
             self.contradicts(f"peer {peer} got mismatch, and all submitted the same")
         if code == "cancelled" and not (self.cancelled_by or self.may_have_failed_alone()):
             self.contradicts(f"peer {peer} got cancelled, and nobody had cancelled it")
-        if code == "peer_lost" and not fits_one_world and not any(x.get("fail_on_peer_loss", True) for x in joins):
+        without_inputs = any(x.get("without_from") for x in submitted)  # all that have one may be lost
+        if code == "peer_lost" and not (fits_one_world or without_inputs) and not any(x.get("fail_on_peer_loss", True) for x in joins):
             self.contradicts(f"peer {peer} got peer_lost in a group that retries")
         if code == "world_too_small" and all(x.get("min_world", 2) <= 1 for x in joins):
             self.contradicts(f"peer {peer} got world_too_small in a group without a minimum")

@@ -97,6 +97,7 @@ void Cluster::RecordSubmission(const Node& node, const Operation& op, const agre
   event.Add("bytes", std::uint64_t{op.result->size()}).Add("feedback", submission.spec.feedback != 0);
   if (HasRoot(d.kind)) event.Add("root", op.laid.root.value);
   if (d.quorum != 0) event.Add("quorum", std::uint64_t{d.quorum});
+  if (d.without_from() != PeerId()) event.Add("without_from", d.without_from().value);
   if (d.weighted) event.Add("weight", submission.spec.weight);
   if (HasCounts(d.kind)) event.Add("layout", history::HexOf(submission.descriptor.layout));
   if (const auto algorithm = abi::AlgorithmOf(submission.spec)) event.Add("algorithm", ringway::NameOf(*algorithm));
