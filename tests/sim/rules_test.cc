@@ -48,7 +48,7 @@ std::size_t IndexOf(Rule rule) { return static_cast<std::size_t>(rule); }
 std::vector<std::uint64_t> Worlds() {
   std::vector<std::uint64_t> seeds(60);
   std::iota(seeds.begin(), seeds.end(), 1);
-  seeds.insert(seeds.end(), {64, 80, 83, 131, 132, 136, 137, 166, 259, 291, 303, 399, 678, 2886});
+  seeds.insert(seeds.end(), {64, 80, 83, 131, 132, 136, 137, 166, 179, 259, 291, 303, 399, 678, 2886, 4646});
   return seeds;
 }
 
