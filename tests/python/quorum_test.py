@@ -114,6 +114,9 @@ class QuorumTest(ClusterTest):
             first.all_reduce(filled(1), late="next", quorum=2)
         with self.refused(ringway.InvalidArgument, "one of dropped, next"):
             first.all_reduce(filled(1), late="later", quorum=2, error_feedback="gradient")
+        for quorum in (0, -1, 65, 2**70, True, [1], 0.0, 1.5, "some"):
+            with self.refused(ringway.InvalidArgument, "1 to 64 ranks, a share"):
+                first.all_reduce(filled(1), quorum=quorum)
         with self.refused(ringway.NotSupported, "f32, f16 and bf16"):
             first.all_reduce(filled(1, dtype="int32"), late="next", quorum=2, error_feedback="gradient")
 

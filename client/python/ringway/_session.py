@@ -65,7 +65,7 @@ def join(
     name: str = "",
     min_world: int = 1,
     fail_on_peer_loss: bool = False,
-    quorum: int | float | None = None,
+    quorum: int | float | str | None = None,
     grace: float | None = None,
     late: str = "dropped",
     op_deadline: float | None = None,

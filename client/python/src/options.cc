@@ -51,8 +51,12 @@ std::optional<Quorum> QuorumFrom(const char* name, nb::handle value) {
   } else if (PyFloat_Check(value.ptr()) != 0) {
     const double share = PyFloat_AsDouble(value.ptr());
     if (share > 0 && share <= 1) return Quorum::Percent(static_cast<std::uint32_t>(std::ceil(share * 100 - 1e-9)));
-  } else if (const auto ranks = IntegerFrom<std::uint32_t>(name, value); ranks >= 1 && ranks <= Quorum::kRanksMax) {
-    return Quorum::Ranks(ranks);
+  } else if (PyIndex_Check(value.ptr()) != 0 && !nb::isinstance<nb::bool_>(value)) {
+    const Py_ssize_t ranks = PyNumber_AsSsize_t(value.ptr(), nullptr);  // the nearest one, if it is too large
+    if (ranks >= 1 && ranks <= static_cast<Py_ssize_t>(Quorum::kRanksMax)) {
+      return Quorum::Ranks(static_cast<std::uint32_t>(ranks));
+    }
+    PyErr_Clear();
   }
   Refuse(std::string(name) + " is " + Repr(value) +
          "; it must be 1 to 64 ranks, a share of them as a float up to 1.0, or 'all'");
