@@ -8,8 +8,8 @@ source "$ROOT/deploy/lib.sh"
 usage() {
   cat <<'TEXT'
 Usage: tests/releases/build.sh
-Builds the programs of the release that tests/releases/previous names (RELEASE COMMIT), from this repository's history, once, into
-build/previous/RELEASE, and prints the directory of the programs, for RINGWAY_TEST_PREVIOUS.
+Builds the programs of the release that tests/releases/previous names (RELEASE COMMIT), from this repository's history,
+into build/previous/RELEASE, once a COMMIT, and prints the directory of the programs, for RINGWAY_TEST_PREVIOUS.
 TEXT
 }
 if (($#)); then
@@ -22,7 +22,7 @@ read -r RELEASE COMMIT <"$ROOT/tests/releases/previous"
 DIRECTORY=$ROOT/build/previous/$RELEASE
 PROGRAMS=(ringway-master ringwayd ringwayctl ringway-bench chaos_trainer)
 
-if [[ ! -e $DIRECTORY/built ]]; then
+if [[ ! -e $DIRECTORY/built || $(<"$DIRECTORY/built") != "$COMMIT" ]]; then
   git -C "$ROOT" cat-file -e "$COMMIT^{commit}" 2>/dev/null ||
     die "commit $COMMIT of release $RELEASE is not in this repository: git fetch --unshallow"
   rm -rf "$DIRECTORY"
@@ -31,6 +31,6 @@ if [[ ! -e $DIRECTORY/built ]]; then
   cd "$DIRECTORY/source"
   configure release "$DIRECTORY" -DRINGWAY_TESTS=ON >&2 || die "release $RELEASE cannot be configured"
   build_with_bar "$DIRECTORY" "${PROGRAMS[@]}" >&2 || die "release $RELEASE does not build"
-  touch "$DIRECTORY/built"
+  printf '%s\n' "$COMMIT" >"$DIRECTORY/built"
 fi
 printf '%s\n' "$DIRECTORY/bin"
