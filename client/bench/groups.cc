@@ -1,7 +1,9 @@
 #include "client/bench/groups.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,47 +11,67 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <utility>
 
 #include "client/bench/report.h"
 #include "client/bench/statistics.h"
+#include "proto/stream/unique_fd.h"
 
 namespace ringway::bench {
 namespace {
 
 using Json = nlohmann::json;
 
-// The directory where the groups' processes leave their results.
-class Drop {
- public:
-  Drop() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ringway_bench_XXXXXX").string();
-    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-  }
-  ~Drop() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  Drop(const Drop&) = delete;
-  Drop& operator=(const Drop&) = delete;
-  bool usable() const { return !path_.empty(); }
-  std::string FileOf(std::uint32_t group) const { return path_ + "/" + std::to_string(group) + ".json"; }
+struct Group {
+  std::string name;
+  pid_t process = -1;
+  net::UniqueFd results;  // a file without a name, which its process writes
 
- private:
-  std::string path_;
+  std::string Text() const {
+    struct stat facts {};
+    if (::fstat(results.get(), &facts) != 0) return "";
+    std::string text(static_cast<std::size_t>(facts.st_size), '\0');
+    const ssize_t read = ::pread(results.get(), text.data(), text.size(), 0);
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(read, 0)));
+    return text;
+  }
 };
 
-[[noreturn]] void BeGroup(const Options& options, pid_t parent, const std::function<int(const Options&)>& run) {
+std::string WriteTo(int fd, const std::string& text) {
+  errno = ENOSPC;  // of a write that is cut short
+  if (::pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size())) return "";
+  return std::string("cannot keep the results: ") + std::strerror(errno);
+}
+
+using Run = std::function<int(const Options&, const Sink&)>;
+
+[[noreturn]] void BeGroup(const Options& options, pid_t parent, int results, const Run& run) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(2);  // it ended before the line above
   const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
   dup2(null, STDOUT_FILENO);
-  const int status = run(options);
+  const int status = run(options, [results](const std::string& json) { return WriteTo(results, json); });
   std::fflush(nullptr);
   _exit(status);
+}
+
+std::vector<Group> Start(const Options& options, const Run& run) {
+  std::fflush(nullptr);
+  const pid_t self = getpid();
+  std::vector<Group> groups;
+  for (std::uint32_t i = 0; i < options.groups; ++i) {
+    Options own = options;
+    own.group += "." + std::to_string(i);
+    own.json_path.clear();
+    net::UniqueFd results(memfd_create("ringway-bench", MFD_CLOEXEC));
+    const pid_t process = results.valid() ? fork() : -1;
+    if (process == 0) BeGroup(own, self, results.get(), run);
+    if (process > 0) groups.push_back({.name = own.group, .process = process, .results = std::move(results)});
+  }
+  return groups;
 }
 
 double Mean(const std::vector<double>& values) {
@@ -57,7 +79,13 @@ double Mean(const std::vector<double>& values) {
 }
 
 GroupSize SizeIn(const Json& result) {
-  return {.bytes = result["bytes"], .times_ms = result["times_ms"], .wrong = result["wrong"]};
+  const std::uint64_t operations = result["iterations"].get<std::uint64_t>() * result["in_flight"].get<std::uint64_t>();
+  return {.bytes = result["bytes"],
+          .times_ms = result["times_ms"],
+          .wrong = result["wrong"],
+          .checked = result["checked"],
+          .inputs = operations * result["world_size"].get<std::uint64_t>(),
+          .inputs_late = result["inputs_late"]};
 }
 
 // A row for each size, of what all groups' processes have measured.
@@ -71,14 +99,26 @@ std::string Table(const std::vector<Json>& groups) {
   return out;
 }
 
-int WaitForAll(const std::vector<pid_t>& processes) {
+int WaitForAll(const std::vector<Group>& groups) {
   int worst = 0;
-  for (const pid_t process : processes) {
+  for (const Group& group : groups) {
     int status = 0;
-    while (waitpid(process, &status, 0) < 0 && errno == EINTR) continue;
+    while (waitpid(group.process, &status, 0) < 0 && errno == EINTR) continue;
+    if (WIFSIGNALED(status)) {
+      std::fprintf(stderr, "ringway-bench: the process of group %s was ended by signal %d (%s)\n", group.name.c_str(),
+                   WTERMSIG(status), strsignal(WTERMSIG(status)));
+    }
     worst = std::max(worst, WIFEXITED(status) ? WEXITSTATUS(status) : 2);
   }
   return worst;
+}
+
+// N/A where nothing was moved.
+std::string JainText(const std::vector<double>& rates) {
+  if (std::none_of(rates.begin(), rates.end(), [](double rate) { return rate > 0; })) return "N/A";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3f", JainIndex(rates));
+  return text;
 }
 
 }  // namespace
@@ -95,49 +135,36 @@ double JainIndex(const std::vector<double>& shares) {
 
 std::string GroupsRow(const std::vector<GroupSize>& groups) {
   std::vector<double> medians, rates;
-  std::uint64_t wrong = 0;
+  GroupSize all;
+  all.checked = true;
   for (const GroupSize& group : groups) {
     medians.push_back(Summarise(group.times_ms).median_ms);
     rates.push_back(AlgorithmBandwidth(group.bytes, Mean(group.times_ms)));
-    wrong += group.wrong;
+    all.wrong += group.wrong;
+    all.checked = all.checked && group.checked;
+    all.inputs += group.inputs;
+    all.inputs_late += group.inputs_late;
   }
   const auto [fastest, slowest] = std::minmax_element(medians.begin(), medians.end());
+  const std::string wrong = all.checked ? std::to_string(all.wrong) : "N/A";
   char text[256];
-  std::snprintf(text, sizeof text, "%14llu %6zu %10.3f %10.3f %10.3f %8.3f %6.3f %8llu\n",
+  std::snprintf(text, sizeof text, "%14llu %6zu %10.3f %10.3f %10.3f %8.3f %6s %8s\n",
                 static_cast<unsigned long long>(groups.front().bytes), groups.size(), *fastest,
                 Summarise(medians).median_ms, *slowest, std::accumulate(rates.begin(), rates.end(), 0.0),
-                JainIndex(rates), static_cast<unsigned long long>(wrong));
-  return text;
+                JainText(rates).c_str(), wrong.c_str());
+  return text + LateRow(all.inputs_late, all.inputs);
 }
 
-int RunGroups(const Options& options, const std::function<int(const Options&)>& run) {
-  const Drop drop;
-  if (!drop.usable()) {
-    std::fprintf(stderr,
-                 "ringway-bench: no directory for the groups' results; set TMPDIR to one that can be written\n");
-    return 2;
-  }
-  std::fflush(nullptr);
-  const pid_t self = getpid();
-  std::vector<pid_t> processes;
-  for (std::uint32_t group = 0; group < options.groups; ++group) {
-    Options own = options;
-    own.group += "." + std::to_string(group);
-    own.json_path = drop.FileOf(group);
-    const pid_t process = fork();
-    if (process == 0) BeGroup(own, self, run);
-    if (process > 0) processes.push_back(process);
-  }
-  int status = WaitForAll(processes);
-  if (processes.size() < options.groups) {
-    std::fprintf(stderr, "ringway-bench: a process for each group cannot be started; raise ulimit -u\n");
+int RunGroups(const Options& options, const Run& run) {
+  const std::vector<Group> groups = Start(options, run);
+  int status = WaitForAll(groups);
+  if (groups.size() < options.groups) {
+    std::fprintf(stderr, "ringway-bench: a process for each group cannot be started; raise ulimit -u and ulimit -n\n");
     status = 2;
   }
-  if (status == 2) return status;  // a process has said why
+  if (status >= 2) return 2;  // a process has said why, or WaitForAll
   std::vector<Json> results;
-  for (std::uint32_t group = 0; group < options.groups; ++group) {
-    results.push_back(Json::parse(std::ifstream(drop.FileOf(group))));
-  }
+  for (const Group& group : groups) results.push_back(Json::parse(group.Text()));
   if (results.front()["rank"] == 0) {
     std::printf(
         "# ringway-bench %s, %u groups at once, world %u, codec %s, %u iterations; medians in ms of the fastest, the "

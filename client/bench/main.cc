@@ -37,28 +37,19 @@ int Fail(const std::string& what, const Status& error) {
   return 2;
 }
 
-Status NotWritable(const std::string& problem) {
-  return Status(Code::kIo, problem + "; give --json a path that can be written");
-}
-
 // Ranks may share the file: rank 0 writes last, so that its times remain.
-Status WriteJson(const Options& options, const Session& session, const std::vector<SizeResult>& results,
-                 Runner* runner) {
+Status WriteJson(const Sink& sink, const Session& session, const std::vector<SizeResult>& results, Runner* runner) {
   std::string problem;
   const bool last = session.rank() == 0;
   const std::string text = ToJson(results, session.rank());
-  if (!last && !options.json_path.empty()) problem = WriteFile(options.json_path, text);
+  if (!last && sink) problem = sink(text);
   const Status error = runner->Barrier();
-  if (last && !options.json_path.empty()) problem = WriteFile(options.json_path, text);
-  return problem.empty() ? error : NotWritable(problem);
+  if (last && sink) problem = sink(text);
+  return problem.empty() ? error : Status(Code::kIo, problem + "; give --json a path that can be written");
 }
 
-int Run(const Options& options) {
-  if (!options.json_path.empty()) {
-    if (const std::string problem = CheckWritable(options.json_path); !problem.empty()) {
-      return Fail("json", NotWritable(problem));
-    }
-  }
+// `sink` may be null.
+int Run(const Options& options, const Sink& sink) {
   JoinOptions join;
   join.socket_path = options.socket_path;
   join.group = options.group;
@@ -80,7 +71,7 @@ int Run(const Options& options) {
     std::fflush(stdout);
   });
   if (!results.ok()) return Fail(NameOf(options.collective), results.status());
-  if (Status error = WriteJson(options, **session, results.value(), &runner); !error.ok()) return Fail("json", error);
+  if (Status error = WriteJson(sink, **session, results.value(), &runner); !error.ok()) return Fail("json", error);
   if (Status error = (*session)->Leave(); !error.ok()) return Fail("leaving", error);
   if (wrong == 0) return 0;
   std::fprintf(stderr, "ringway-bench: %llu elements are wrong; please report it with the logs of all daemons\n",
@@ -97,6 +88,9 @@ int main(int argc, char** argv) {
     std::fputs(parsed.message.c_str(), *parsed.exit_status == 0 ? stdout : stderr);
     return *parsed.exit_status;
   }
-  if (parsed.options.groups > 1) return RunGroups(parsed.options, ringway::bench::Run);
-  return ringway::bench::Run(parsed.options);
+  const ringway::bench::Options& options = parsed.options;
+  if (options.groups > 1) return RunGroups(options, ringway::bench::Run);
+  if (options.json_path.empty()) return ringway::bench::Run(options, nullptr);
+  return ringway::bench::Run(
+      options, [&](const std::string& json) { return ringway::bench::WriteFile(options.json_path, json); });
 }

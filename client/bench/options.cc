@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "client/bench/report.h"
 #include "proto/byte_size.h"
 
 namespace ringway::bench {
@@ -182,6 +183,9 @@ std::string Join(const Raw& raw, Options* options) {
   options->quorum = Quorum::Ranks(raw.quorum);
   options->grace = std::chrono::milliseconds(raw.grace_ms);
   options->late = raw.late == "next" ? Late::kNext : Late::kDropped;
+  if (const std::string problem = CheckWritable(options->json_path); !options->json_path.empty() && !problem.empty()) {
+    return problem + ": give --json a path that can be written";
+  }
   if (!raw.beside.empty()) options->beside_bytes = *ParseBytes(raw.beside);
   if (!raw.beside.empty() && options->beside_bytes < sizeof(float)) return "--beside takes 4 bytes at least";
   if (options->min_bytes > options->max_bytes) return "--min-bytes is more than --max-bytes";

@@ -167,14 +167,16 @@ std::string TableRow(const SizeResult& result) {
     row += "# the world changed from " + std::to_string(result.world_before) + " to " +
            std::to_string(result.world_size) + " peers: times are of both, busbw is of the last\n";
   }
-  if (result.inputs_late > 0) {
-    const std::uint64_t inputs = std::uint64_t{result.iterations} * result.in_flight * result.world_size;
-    row += "# late: " + std::to_string(result.inputs_late) + " of " + std::to_string(inputs) +
-           " inputs, which the operations went on without\n";
-  }
+  row += LateRow(result.inputs_late, std::uint64_t{result.iterations} * result.in_flight * result.world_size);
   if (result.beside) row += BesideRow(result);
   for (const BaselineResult& baseline : result.baselines) row += BaselineRow(result, baseline);
   return row;
+}
+
+std::string LateRow(std::uint64_t late, std::uint64_t inputs) {
+  if (late == 0) return "";
+  return "# late: " + std::to_string(late) + " of " + std::to_string(inputs) +
+         " inputs, which the operations went on without\n";
 }
 
 std::string ToJson(const std::vector<SizeResult>& results, std::uint32_t rank) {

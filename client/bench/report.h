@@ -63,6 +63,9 @@ std::string TableHeader();
 // Includes lines for the measurement beside a large operation and for other systems.
 std::string TableRow(const SizeResult& result);
 
+// The line that says how many inputs were late; "" if none was.
+std::string LateRow(std::uint64_t late, std::uint64_t inputs);
+
 // {"results": [...]}; `rank` is the rank that measured.
 std::string ToJson(const std::vector<SizeResult>& results, std::uint32_t rank);
 

@@ -37,6 +37,8 @@ TEST(BenchOptionsTest, SeveralSizesAreMeasuredAsTheyAreGiven) {
 
 TEST(BenchOptionsTest, WrongOptionsAreOneLineAndStatusTwo) {
   const std::vector<std::vector<const char*>> wrong = {{"--nope"},
+                                                       {"--json", "/nowhere/out.json"},
+                                                       {"--groups", "2", "--json", "/nowhere/out.json"},
                                                        {"--dtype", "f33"},
                                                        {"--op", "avg", "--dtype", "i32"},
                                                        {"--codec", "int8", "--dtype", "f64"},
