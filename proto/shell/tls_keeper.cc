@@ -38,9 +38,19 @@ void TlsKeeper::Arm() {
 }
 
 void TlsKeeper::Reload() {
-  if (const Status status = setup_.security->Reload(setup_.files); !status.ok()) {
+  const std::size_t before = Revoked();
+  const Status status = setup_.security->Reload(setup_.files);
+  if (Revoked() < before) {
+    Log(Level::kWarning, "tls_revoked_fewer",
+        {{"before", std::to_string(before)},
+         {"revoked", std::to_string(Revoked())},
+         {"text", "unless an authority was taken out, copy crl.pem anew from where ringwayctl certs revoke made it"}});
+  }
+  if (!status.ok()) {
     return Log(Level::kError, "tls_reload_failed",
-               {{"error", status.text()}, {"effect", "the certificates read before stay in use"}});
+               {{"error", status.text()},
+                {"revoked", std::to_string(Revoked())},
+                {"effect", "the certificates read before stay in use"}});
   }
   Say("tls_reloaded");
   Watch();
@@ -51,8 +61,11 @@ void TlsKeeper::Say(const std::string& event) const {
   Log(Level::kInfo, event,
       {{"identity", ToString(credentials->self())},
        {"certificate", setup_.files.cert},
-       {"until", tls::ToDate(credentials->ends())}});
+       {"until", tls::ToDate(credentials->ends())},
+       {"revoked", std::to_string(Revoked())}});
 }
+
+std::size_t TlsKeeper::Revoked() const { return setup_.security->credentials()->revocations()->count(); }
 
 void TlsKeeper::Watch() {
   const auto credentials = setup_.security->credentials();

@@ -1,6 +1,7 @@
 // Keeps a running program's certificates current: on SIGHUP the files are read again, for connections made from then
-// on; those that stand go on. Says in the log who the program is, until when, and what became of a reload; from
-// kWarnDays before the end it warns every day, and says when it has come.
+// on; those that stand go on. Says in the log who the program is, until when, how many certificates are revoked, and
+// what became of a reload; warns if fewer are revoked than before. From kWarnDays before the end it warns every day,
+// and says when it has come.
 //
 // Threads: the loop's. Lifetime: that of the loop's run.
 #pragma once
@@ -28,6 +29,7 @@ class TlsKeeper {
  private:
   void Arm();
   void Say(const std::string& event) const;
+  std::size_t Revoked() const;  // how many certificates are
   void Watch();
 
   TlsSetup setup_;

@@ -1,7 +1,6 @@
 #include "proto/tls/authority.h"
 
 #include <fcntl.h>
-#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
@@ -12,7 +11,6 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -21,13 +19,13 @@
 #include <vector>
 
 #include "proto/stream/unique_fd.h"
+#include "proto/tls/ledger.h"
+#include "proto/tls/pem.h"
 #include "proto/tls/revocations.h"
 
 namespace ringway::tls {
 namespace {
 
-using Bio = std::unique_ptr<BIO, Freer<BIO_free_all>>;
-using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
 using Key = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
 using Extension = std::pair<int, std::string>;  // NID, value in OpenSSL's notation
 
@@ -200,8 +198,6 @@ std::string Fingerprint(const X509* certificate) {
 
 // ---- what was issued, and what is revoked
 
-std::string IssuedPath(const std::string& dir) { return dir + "/issued"; }
-
 // Takes the place of what is there, if anything, in one step.
 Status Replace(const std::string& path, const std::string& text) {
   const std::string draft = path + ".new" + std::to_string(::getpid());
@@ -216,26 +212,13 @@ Status Replace(const std::string& path, const std::string& text) {
 std::string SerialOf(const ASN1_INTEGER* serial) {
   const std::unique_ptr<BIGNUM, Freer<BN_free>> number(ASN1_INTEGER_to_BN(serial, nullptr));
   const std::unique_ptr<char, Freer<FreeText>> text(number == nullptr ? nullptr : BN_bn2hex(number.get()));
-  return text == nullptr ? "" : text.get();
-}
-
-struct Issued {
-  std::string serial;  // in hexadecimal
-  std::string who;
-};
-
-Status NoteIssued(const std::string& dir, const Issued& one) {
-  const std::string path = IssuedPath(dir);
-  const net::UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kCertificateMode));
-  const std::string line = one.serial + " " + one.who + "\n";
-  errno = ENOSPC;  // of a write that is cut short
-  if (fd.valid() && ::write(fd.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size()))
-    return Status::Ok();
-  return SystemFailure("cannot write " + path);
+  if (text == nullptr) return "";
+  const std::string digits = text.get();
+  return digits.size() < kSerialDigits ? std::string(kSerialDigits - digits.size(), '0') + digits : digits;
 }
 
 // Returns the certificate in the file `who`, or those issued to that name.
-Result<std::vector<Issued>> FindIssued(const std::string& dir, X509* ca, const std::string& who) {
+Result<Ledger::Found> FindIssued(const Ledger& ledger, const std::string& dir, X509* ca, const std::string& who) {
   const Bio file(BIO_new_file(who.c_str(), "r"));
   const Certificate one(file == nullptr ? nullptr : PEM_read_bio_X509(file.get(), nullptr, nullptr, nullptr));
   ERR_clear_error();
@@ -245,19 +228,13 @@ Result<std::vector<Issued>> FindIssued(const std::string& dir, X509* ca, const s
       return Status(Code::kInvalidArgument, who + " is no certificate that " + AuthorityPath(dir) + " has issued");
     }
     const std::optional<Identity> identity = IdentityOf(one.get());
-    return std::vector<Issued>{{SerialOf(X509_get0_serialNumber(one.get())), identity ? ToString(*identity) : who}};
+    const std::string serial = SerialOf(X509_get0_serialNumber(one.get()));
+    return Ledger::Found{.issued = {{serial, identity ? ToString(*identity) : who}}};
   }
-  std::vector<Issued> found;
-  std::ifstream lines(IssuedPath(dir));
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t name = line.rfind(' ');
-    const std::size_t serial = line.find(' ');
-    if (serial < name && line.substr(name + 1) == who)
-      found.push_back({line.substr(0, serial), line.substr(serial + 1)});
-  }
-  if (!found.empty()) return found;
+  Ledger::Found found = ledger.Find(who);
+  if (!found.issued.empty()) return found;
   return Status(Code::kInvalidArgument,
-                IssuedPath(dir) + " has no certificate of " + who + ": give the file of the certificate, as NAME.pem");
+                ledger.path() + " has no certificate of " + who + ": give the file of the certificate, as NAME.pem");
 }
 
 Status AddRevoked(X509_CRL* list, const std::string& serial) {
@@ -279,18 +256,23 @@ Status AddRevoked(X509_CRL* list, const std::string& serial) {
   return Status::Ok();
 }
 
-// The list in `dir`, with nothing on it where there is none.
+// The list at `path`, with nothing on it where there is none. What was revoked before must stay so.
 Result<RevocationList> ReadList(const std::string& path, X509* ca) {
-  const Bio file(BIO_new_file(path.c_str(), "r"));
-  RevocationList list(file == nullptr ? X509_CRL_new() : PEM_read_bio_X509_CRL(file.get(), nullptr, nullptr, nullptr));
-  ERR_clear_error();
-  if (list == nullptr || (file != nullptr && X509_CRL_verify(list.get(), X509_get0_pubkey(ca)) != 1)) {
-    ERR_clear_error();
-    return Status(Code::kInvalidArgument, path +
-                                              " is no revocation list of this authority: restore it, for what was "
-                                              "revoked before must stay so");
+  Result<std::vector<RevocationList>> lists = ReadRevocations(path);
+  if (!lists.ok()) return lists.status();
+  if (lists.value().empty()) {
+    RevocationList fresh(X509_CRL_new());
+    if (fresh == nullptr) return OpensslFailure();
+    return fresh;
   }
-  return list;
+  if (lists.value().size() > 1) {
+    return Status(Code::kInvalidArgument,
+                  path + " holds several lists: keep here that of this authority alone, and join lists for the hosts");
+  }
+  if (!IsSignedBy(lists.value().front().get(), ca)) {
+    return Status(Code::kInvalidArgument, path + " is no revocation list of this authority: restore it");
+  }
+  return std::move(lists.value().front());
 }
 
 // Sets all but the entries anew, and signs.
@@ -333,10 +315,10 @@ Status InitAuthority(const std::string& dir, const Validity& validity) {
 
 Status Issue(const IssueDirectories& where, const Identity& identity, const Validity& validity) {
   const std::string& dir = where.dir;
-  if (!IsIdentityName(identity.name) || identity.name == "ca") {
+  if (!IsIdentityName(identity.name) || identity.name == "ca" || identity.name == "crl") {
     return {Code::kInvalidArgument, "'" + identity.name +
                                         "' cannot be a name: give 1 to 63 letters, digits, '.', '_' and '-', not "
-                                        "beginning with '.' or '-', and not 'ca'"};
+                                        "beginning with '.' or '-', and not 'ca' or 'crl'"};
   }
   const Result<Pair> authority = ReadAuthority(dir);
   if (!authority.ok()) return authority.status();
@@ -368,7 +350,9 @@ Status Issue(const IssueDirectories& where, const Identity& identity, const Vali
   if (Status status = MakeDirectory(where.out); !status.ok()) return status;
   if (Status status = CheckAuthorityIn(where.out, ca); !status.ok()) return status;
   const Issued one{SerialOf(X509_get0_serialNumber(certificate)), ToString(identity)};
-  if (Status status = NoteIssued(dir, one); !status.ok()) return status;
+  Result<Ledger> ledger = Ledger::Open(dir);
+  if (!ledger.ok()) return ledger.status();
+  if (Status status = ledger.value().Add(one); !status.ok()) return status;
   const CredentialFiles files = FilesOf(where.out, identity.name);
   if (Status status = Write(pair.value(), files.cert, files.key); !status.ok()) return status;
   if (::access(files.ca.c_str(), F_OK) == 0) return Status::Ok();
@@ -381,13 +365,19 @@ Result<std::string> Revoke(const std::string& dir, const std::string& who) {
   const Result<Pair> authority = ReadAuthority(dir);
   if (!authority.ok()) return authority.status();
   X509* ca = authority.value().certificate.get();
-  const Result<std::vector<Issued>> revoked = FindIssued(dir, ca, who);
+  const Result<Ledger> ledger = Ledger::Open(dir);  // until the list is written
+  if (!ledger.ok()) return ledger.status();
+  const Result<Ledger::Found> revoked = FindIssued(ledger.value(), dir, ca, who);
   if (!revoked.ok()) return revoked.status();
   const std::string path = RevocationsBeside(AuthorityPath(dir));
   const Result<RevocationList> list = ReadList(path, ca);
   if (!list.ok()) return list.status();
   std::string text;
-  for (const Issued& one : revoked.value()) {
+  if (const std::size_t torn = revoked.value().torn; torn > 0) {
+    text = std::to_string(torn) + " lines of " + ledger.value().path() +
+           " are torn: a certificate of such a line is revoked by its file\n";
+  }
+  for (const Issued& one : revoked.value().issued) {
     if (Status status = AddRevoked(list.value().get(), one.serial); !status.ok()) return status;
     text += one.who + ", serial number " + one.serial + "\n";
   }

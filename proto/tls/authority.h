@@ -2,7 +2,7 @@
 //
 //   DIR/ca.pem  DIR/ca.key      the authority; ca.key signs and stays where certificates are made
 //   DIR/NAME.pem  DIR/NAME.key  of one process, for its host
-//   DIR/issued                  a line for each certificate: its serial number and its identity
+//   DIR/issued                  a line for each certificate: its serial number and its identity (ledger.h)
 //   DIR/crl.pem                 what is revoked, for all hosts, beside ca.pem
 //
 // ECDSA on P-256. Keys are readable by their owner only (0600). Nothing but crl.pem is ever overwritten.
@@ -49,7 +49,8 @@ Status Issue(const IssueDirectories& where, const Identity& identity,
              const Validity& validity = ValidFor(kCertificateDays));
 
 // Revokes a certificate of the authority in `dir`: that in the file `who`, or all that were issued to the name `who`.
-// Returns what they are, a line each. Those that were revoked before stay so.
+// Returns what they are, a line each, and how many lines of DIR/issued are torn. Those that were revoked before
+// stay so, also by others at the same time. A name finds no certificates of 0.9.0, which kept no DIR/issued.
 Result<std::string> Revoke(const std::string& dir, const std::string& who);
 
 // Returns a certificate as text, one line each: identity, validity, issuer, fingerprint.

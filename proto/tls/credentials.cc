@@ -1,35 +1,31 @@
 #include "proto/tls/credentials.h"
 
-#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
-#include <cerrno>
 #include <ctime>
 #include <deque>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "proto/tls/pem.h"
+
 namespace ringway::tls {
 namespace {
 
-using Bio = std::unique_ptr<BIO, Freer<BIO_free_all>>;
-using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
 using Key = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
 
 constexpr long kReadAheadBytes = 64 * 1024;
 constexpr long kChainBytesMax = 16 * 1024;
 constexpr long kSessionSeconds = 3600;
 constexpr int kChainDepthMax = 2;
-constexpr std::size_t kFileBytesMax = 64 * 1024;
-constexpr std::size_t kRevocationBytesMax = std::size_t{4} << 20;  // 50 bytes a certificate
 // Where the processor has AES, the first is the fastest.
 constexpr char kCiphers[] = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 constexpr char kSessionContext[] = "ringway";
@@ -41,48 +37,17 @@ constexpr int kLinksMax = 40;
 
 Status Refuse(const std::string& file, const std::string& what) { return {Code::kInvalidArgument, file + " " + what}; }
 
-Result<std::string> ReadFile(const std::string& path, std::size_t bytes_max = kFileBytesMax) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    const std::string remedy = errno == EACCES ? "run as a user who may read it: root, or one of the group ringway"
-                                               : "make certificates with ringwayctl certs";
-    return Status(
-        Code::kInvalidArgument,
-        "cannot read " + path + ": " + std::error_code(errno, std::generic_category()).message() + "; " + remedy);
-  }
-  std::string text(bytes_max + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > bytes_max) return Refuse(path, "is too large for what it is");
-  return text;
-}
-
-Bio BioOf(const std::string& text) { return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size()))); }
-
 // Returns all certificates of a file, one at least.
 Result<std::vector<Certificate>> ReadCertificates(const std::string& path) {
-  const Result<std::string> text = ReadFile(path);
+  const Result<std::string> text = ReadPem(path);
   if (!text.ok()) return text.status();
   const Bio bio = BioOf(text.value());
   std::vector<Certificate> certificates;
   while (X509* one = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) certificates.emplace_back(one);
-  const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  const bool at_end = ReadToTheEnd();
   const std::string why = TakeOpensslError();
   if (certificates.empty() || !at_end) return Refuse(path, "holds no certificate in PEM, or a torn one: " + why);
   return certificates;
-}
-
-// Returns whether one of the authorities has signed the list.
-bool IsSigned(X509_CRL* list, const std::vector<Certificate>& authorities) {
-  for (const Certificate& authority : authorities) {
-    EVP_PKEY* const key = X509_get0_pubkey(authority.get());
-    if (X509_NAME_cmp(X509_CRL_get_issuer(list), X509_get_subject_name(authority.get())) == 0 && key != nullptr &&
-        X509_CRL_verify(list, key) == 1) {
-      return true;
-    }
-  }
-  ERR_clear_error();
-  return false;
 }
 
 // Never asks for a passphrase.
@@ -128,8 +93,12 @@ std::string Replaceable(const std::string& path) {
   return "";
 }
 
+Status RefuseReplaceable(const std::string& path) {
+  return Refuse(path, "can be written to by every user of this host, who could be anybody then: chmod o-w it");
+}
+
 Result<Key> ReadKey(const std::string& path) {
-  const Result<std::string> text = ReadFile(path);
+  const Result<std::string> text = ReadPem(path);
   if (!text.ok()) return text.status();
   Key key(PEM_read_bio_PrivateKey(BioOf(text.value()).get(), nullptr, NoPassphrase, nullptr));
   if (key == nullptr) return Refuse(path, "holds no private key without passphrase in PEM: " + TakeOpensslError());
@@ -167,18 +136,6 @@ Status SetUp(SSL_CTX* context) {
 }
 
 }  // namespace
-
-std::string TakeOpensslError() {
-  std::array<char, 256> text{"unknown error"};
-  const unsigned long error = ERR_get_error();
-  if (error != 0) {
-    const char* reason = ERR_reason_error_string(error);
-    if (reason != nullptr) return ERR_clear_error(), reason;
-    ERR_error_string_n(error, text.data(), text.size());
-  }
-  ERR_clear_error();
-  return text.data();
-}
 
 std::optional<Identity> IdentityOf(X509* certificate) {
   const std::unique_ptr<GENERAL_NAMES, Freer<GENERAL_NAMES_free>> names(
@@ -240,15 +197,15 @@ Result<std::shared_ptr<Credentials>> Credentials::Load(const CredentialFiles& fi
 
 // The files are read once: both contexts are to have the same.
 Status Credentials::Read(const CredentialFiles& files) {
-  const std::string revoked = RevocationsBeside(files.ca);
-  for (const std::string& file : {files.ca, files.cert, files.key, revoked}) {
+  for (const std::string& file : {files.ca, files.cert, files.key, RevocationsBeside(files.ca)}) {
     const std::string loose = Replaceable(file);
     if (loose.empty()) continue;
     fault_ = CredentialFault::kReplaceable;
-    return Refuse(loose, "can be written to by every user of this host, who could be anybody then: chmod o-w it");
+    return RefuseReplaceable(loose);
   }
-  const Result<std::vector<Certificate>> authorities = ReadCertificates(files.ca);
+  Result<std::vector<Certificate>> authorities = ReadCertificates(files.ca);
   if (!authorities.ok()) return authorities.status();
+  authorities_ = std::move(authorities.value());
   const Result<std::vector<Certificate>> certificates = ReadCertificates(files.cert);
   if (!certificates.ok()) return certificates.status();
   if (IsExposed(files.key)) {
@@ -260,7 +217,7 @@ Status Credentials::Read(const CredentialFiles& files) {
   for (SSL_CTX* context : {dialling_.get(), accepting_.get()}) {
     if (context == nullptr) return {Code::kResourceExhausted, "OpenSSL: " + TakeOpensslError()};
     if (Status status = SetUp(context); !status.ok()) return status;
-    for (const Certificate& authority : authorities.value()) {
+    for (const Certificate& authority : authorities_) {
       if (X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority.get()) != 1 ||
           SSL_CTX_add_client_CA(context, authority.get()) != 1) {
         return Refuse(files.ca, "cannot be used: " + TakeOpensslError());
@@ -276,33 +233,35 @@ Status Credentials::Read(const CredentialFiles& files) {
     }
   }
   SetUpSessions();
-  if (Status status = ReadRevocations(revoked, authorities.value()); !status.ok()) return status;
+  Result<std::vector<RevocationList>> lists = ListsBeside(files.ca);
+  if (!lists.ok()) return lists.status();
+  revocations_ = std::make_shared<Revocations>(std::move(lists.value()));
   return CheckCertificate(files);
 }
 
 // No file: nothing is revoked.
-Status Credentials::ReadRevocations(const std::string& path, const std::vector<Certificate>& authorities) {
-  std::vector<RevocationList> lists;
-  std::error_code error;
-  if (fs::exists(path, error)) {
-    const Result<std::string> text = ReadFile(path, kRevocationBytesMax);
-    if (!text.ok()) return text.status();
-    const Bio bio = BioOf(text.value());
-    while (X509_CRL* one = PEM_read_bio_X509_CRL(bio.get(), nullptr, nullptr, nullptr)) lists.emplace_back(one);
-    const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
-    const std::string why = TakeOpensslError();
-    if (lists.empty() || !at_end) {
-      return Refuse(path, "holds no revocation list in PEM, or a torn one: " + why +
-                              "; copy it anew from where ringwayctl certs revoke made it");
-    }
-    for (const RevocationList& list : lists) {
-      if (!IsSigned(list.get(), authorities)) return Refuse(path, "is not signed by an authority of ca.pem beside it");
-    }
-  } else if (error) {
-    return Refuse(path, "cannot be looked for: " + error.message());
+Result<std::vector<RevocationList>> Credentials::ListsBeside(const std::string& ca) const {
+  const std::string path = RevocationsBeside(ca);
+  Result<std::vector<RevocationList>> lists = ReadRevocations(path);
+  if (!lists.ok()) return lists.status();
+  for (const RevocationList& list : lists.value()) {
+    const bool is_signed = std::any_of(authorities_.begin(), authorities_.end(), [&](const Certificate& authority) {
+      return IsSignedBy(list.get(), authority.get());
+    });
+    if (!is_signed) return Refuse(path, "is not signed by an authority of ca.pem beside it");
   }
-  revocations_ = std::make_shared<Revocations>(std::move(lists));
-  return Status::Ok();
+  return lists;
+}
+
+Result<std::size_t> Credentials::TakeRevocations(const std::string& ca) const {
+  if (const std::string loose = Replaceable(RevocationsBeside(ca)); !loose.empty()) return RefuseReplaceable(loose);
+  Result<std::vector<RevocationList>> lists = ListsBeside(ca);
+  if (!lists.ok()) return lists.status();
+  const std::size_t taken = lists.value().size();
+  if (taken == 0) return taken;
+  Revocations fresh(std::move(lists.value()));
+  revocations_->TakeFrom(fresh);
+  return taken;
 }
 
 void Credentials::ShareRevocationsOf(const Credentials& before) {

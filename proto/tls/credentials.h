@@ -61,8 +61,7 @@ std::chrono::seconds TimeUntil(const ASN1_TIME* time);
 // The same, rounded down.
 std::int64_t DaysUntil(const ASN1_TIME* time);
 
-// Removes and returns OpenSSL's last error of this thread.
-std::string TakeOpensslError();
+using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
 
 class Credentials {
  public:
@@ -82,6 +81,9 @@ class Credentials {
   const std::shared_ptr<Revocations>& revocations() const { return revocations_; }
   // From now on `before`, which connections made earlier have, says it for these, too, with the lists of these.
   void ShareRevocationsOf(const Credentials& before);
+  // Takes the lists beside `ca` alone, if authorities of these credentials have signed them; returns how many. 0: there
+  // is no file, and those before stay, as they do after an error.
+  Result<std::size_t> TakeRevocations(const std::string& ca) const;
 
   // ---- for TlsStream
   SSL_CTX* dialling() const { return dialling_.get(); }
@@ -100,13 +102,13 @@ class Credentials {
   Credentials();
   Status Read(const CredentialFiles& files);
   void SetUpSessions();
-  Status ReadRevocations(const std::string& path,
-                         const std::vector<std::unique_ptr<X509, Freer<X509_free>>>& authorities);
+  Result<std::vector<RevocationList>> ListsBeside(const std::string& ca) const;
   Status CheckCertificate(const CredentialFiles& files);
 
   CredentialFault fault_ = CredentialFault::kFiles;  // what a refusal while loading means
   Context dialling_;
   Context accepting_;
+  std::vector<Certificate> authorities_;
   Identity self_;
   std::shared_ptr<Revocations> revocations_;
   std::unique_ptr<ASN1_TIME, Freer<ASN1_TIME_free>> ends_;

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/result.h"
 #include "proto/tls/freer.h"
 
 namespace ringway::tls {
@@ -24,6 +25,12 @@ using RevocationList = std::unique_ptr<X509_CRL, Freer<X509_CRL_free>>;
 
 // The path of the list of the authority whose certificate is at `ca`.
 std::string RevocationsBeside(const std::string& ca);
+
+// Returns all lists of the file at `path`; none where there is no such file. kInvalidArgument: it cannot be read, holds
+// no list, or a torn one. A symbolic link to nothing cannot be read.
+Result<std::vector<RevocationList>> ReadRevocations(const std::string& path);
+
+bool IsSignedBy(X509_CRL* list, X509* authority);
 
 class Revocations {
  public:

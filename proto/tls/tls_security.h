@@ -21,8 +21,9 @@ class TlsSecurity final : public net::Security {
   std::unique_ptr<net::Stream> Accepted(std::unique_ptr<net::Stream> plain) override;
 
   std::shared_ptr<Credentials> credentials() const;
-  // Rereads the files. If they are unusable, or name another identity, the old credentials stay. Connections that stand
-  // end where what they have at the other end is revoked now.
+  // Rereads the files. If they are unusable, or name another identity, the old credentials stay, but a list of what is
+  // revoked is taken all the same if the old credentials' authorities have signed it. Connections that stand end where
+  // what they have at the other end is revoked now.
   Status Reload(const CredentialFiles& files);
 
  private:

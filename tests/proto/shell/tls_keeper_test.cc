@@ -51,5 +51,25 @@ TEST(TlsKeeperTest, WarnsAheadAndSaysWhenTheEndHasCome) {
   EXPECT_TRUE(log.Has("tls_ended"));
 }
 
+TEST(TlsKeeperTest, SaysHowManyAreRevokedAndWarnsWhereTheyAreFewer) {
+  const tls::TestAuthority authority;
+  const auto files = authority.Issued({.name = "node"});
+  (void)authority.Issued({.name = "lost"});
+  ASSERT_TRUE(tls::Revoke(authority.dir(), "lost").ok());
+  const LogCapture log;
+  asio::io_context loop;
+  TlsKeeper keeper(
+      loop, {.files = files, .security = std::make_shared<tls::TlsSecurity>(tls::Credentials::Load(files).value())});
+  keeper.Start();
+  EXPECT_TRUE(log.Has("revoked=1"));
+  keeper.Reload();
+  EXPECT_TRUE(log.Has("tls_reloaded"));
+  EXPECT_FALSE(log.Has("tls_revoked_fewer"));
+  std::filesystem::remove(tls::RevocationsBeside(files.ca));
+  keeper.Reload();
+  EXPECT_TRUE(log.Has("tls_revoked_fewer"));
+  EXPECT_TRUE(log.Has("before=1"));
+}
+
 }  // namespace
 }  // namespace ringway::shell

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,6 +15,14 @@
 #include "proto/tls/credentials.h"
 
 namespace ringway::tls {
+
+inline std::string TextOf(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+inline void Overwrite(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::trunc) << text;
+}
 
 class TestAuthority {
  public:

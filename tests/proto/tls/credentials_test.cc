@@ -2,8 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <fstream>
-
 #include "proto/tls/tls_security.h"
 #include "tests/proto/tls/certificates.h"
 
@@ -11,8 +9,6 @@ namespace ringway::tls {
 namespace {
 
 using std::chrono::days;
-
-void Overwrite(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::trunc) << text; }
 
 void ExpectRefused(const CredentialFiles& files, const std::string& word,
                    CredentialFault kind = CredentialFault::kFiles) {
@@ -154,17 +150,13 @@ TEST(TlsSecurityTest, ReloadTakesNewFilesAndKeepsTheOldWhereTheyAreBad) {
 TEST(CredentialsTest, SeveralAuthoritiesInOneFileAreAllTrusted) {
   const TestAuthority old_one;
   const TestAuthority new_one;
-  const auto text = [](const std::string& path) {
-    std::ifstream file(path);
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  };
   const CredentialFiles of_old = old_one.Issued({.name = "a"});
   const CredentialFiles of_new = new_one.Issued({.name = "b"});
   const std::string both = old_one.dir() + "/both.pem";
-  Overwrite(both, text(of_new.ca) + "\n" + text(of_old.ca));
+  Overwrite(both, TextOf(of_new.ca) + "\n" + TextOf(of_old.ca));
   EXPECT_TRUE(Credentials::Load({.ca = both, .cert = of_old.cert, .key = of_old.key}).ok());
   EXPECT_TRUE(Credentials::Load({.ca = both, .cert = of_new.cert, .key = of_new.key}).ok());
-  Overwrite(both, text(of_new.ca) + text(of_old.ca).substr(0, 200));
+  Overwrite(both, TextOf(of_new.ca) + TextOf(of_old.ca).substr(0, 200));
   ExpectRefused({.ca = both, .cert = of_new.cert, .key = of_new.key}, "torn");
 }
 
@@ -257,7 +249,7 @@ TEST(AuthorityTest, DoesNotMixWithAnother) {
 
 TEST(AuthorityTest, RefusesBadNamesAndForeignDirectories) {
   const TestAuthority authority;
-  for (const char* name : {"", "ca", "a/b", "..", "-x", "a b"}) {
+  for (const char* name : {"", "ca", "crl", "a/b", "..", "-x", "a b"}) {
     EXPECT_EQ(Issue({.dir = authority.dir(), .out = authority.dir()}, {.name = name}).code(), Code::kInvalidArgument)
         << name;
   }
