@@ -30,7 +30,10 @@ Result<std::string> Revoke(const CertsOrder& order) {
   const Result<std::string> revoked = tls::Revoke(order.dir, order.name);
   if (!revoked.ok()) return revoked.status();
   return revoked.value() + "is revoked by " + order.dir +
-         "/crl.pem: copy that beside ca.pem on every host, and send SIGHUP to ringwayd and ringway-master there\n";
+         "/crl.pem: copy that beside ca.pem on the master's host and send SIGHUP to ringway-master first,\n"
+         "then the same on every other host, to ringwayd: before the master knows, a connection that a daemon\n"
+         "ends may cost the one at the other end its place\n"
+         "a name finds what this release has issued: revoke certificates of ringwayctl 0.9 by their files\n";
 }
 
 Result<std::string> Show(const CertsOrder& order) {

@@ -307,7 +307,9 @@ TEST_F(TlsTest, RevokedDaemonIsOutAtOnceAndNobodyElseNotices) {
   };
   const Finished revoke = RunToEnd({RINGWAY_CTL, "certs", "revoke", "d2", "--dir", cluster_.certificates()});
   EXPECT_EQ(revoke.code, 0) << revoke.err;
-  EXPECT_NE(revoke.out.find("daemon d2"), std::string::npos) << revoke.out;
+  for (const char* words : {"daemon d2", "ringway-master first", "ringwayctl 0.9"}) {
+    EXPECT_NE(revoke.out.find(words), std::string::npos) << revoke.out;
+  }
   Round round(good_, {.reduction = {}, .count = 4'000'000, .number = 5});
   round.Submit();
   hear(cluster_.master(), "tls_reloaded");
@@ -315,6 +317,8 @@ TEST_F(TlsTest, RevokedDaemonIsOutAtOnceAndNobodyElseNotices) {
   hear(cluster_.daemon(1), "tls_reloaded");
   hear(cluster_.daemon(2), "tls_reload_failed");
   EXPECT_NE(cluster_.daemon(2).Logged("tls_reload_failed", "error").find("is revoked"), std::string::npos);
+  EXPECT_EQ(cluster_.daemon(2).Logged("tls_reload_failed", "revoked"), "1");
+  EXPECT_EQ(cluster_.daemon(0).Logged("tls_reloaded", "revoked"), "1");
   EXPECT_TRUE(round.Wait(0, kPatience).ok());
   EXPECT_TRUE(round.Wait(1, kPatience).ok());
   good_.pop_back();
