@@ -54,6 +54,7 @@ inline constexpr std::uint32_t kVersion = 17;
 inline constexpr std::uint32_t kVersionMin = 16;
 inline constexpr Versions kVersions{kVersionMin, kVersion};
 inline constexpr std::uint32_t kVersionOfReplays = 17;  // with kStateChannel, and all-reduces without some inputs
+inline constexpr std::uint32_t kVersionOfKept = 17;     // with Outcome::input_kept
 
 inline constexpr std::uint32_t kSlotCount = 256;        // operations in flight a session
 inline constexpr std::uint32_t kWorldSizeMax = 64;      // contributors a result can name

@@ -113,6 +113,9 @@ Result<OpResult> Operations::ReadOutcome(const Lock& lock, const Operation& oper
   }
   const bool is_late = (outcome.absent >> outcome.rank & 1) != 0;
   if (!input_error.ok() && is_late && abi::KeepsLate(spec)) return LateInputLost(input_error);
+  // An older daemon does not say whether it keeps the input; it does what the submission asks for.
+  const bool says_kept = operation.link->membership().version >= abi::kVersionOfKept;
+  const bool is_kept = says_kept ? outcome.input_kept != 0 : abi::KeepsLate(spec);
   const bool is_known = static_cast<std::uint8_t>(outcome.algorithm) < kAlgorithmCount;
   return OpResult{.epoch = outcome.epoch,
                   .rank = outcome.rank,
@@ -120,7 +123,7 @@ Result<OpResult> Operations::ReadOutcome(const Lock& lock, const Operation& oper
                   .contributors = Those(members, outcome.absent, false),
                   .absent = Those(members, outcome.absent, true),
                   .is_late = is_late,
-                  .is_kept = is_late && outcome.input_kept != 0,
+                  .is_kept = is_late && is_kept,
                   .behind = outcome.behind,
                   .weight = outcome.weight > 0 ? outcome.weight : outcome.world_size,
                   .wire_bytes = outcome.wire_bytes,

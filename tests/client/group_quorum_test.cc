@@ -146,5 +146,22 @@ TEST_F(GroupQuorumTest, AResultSaysWhetherALateInputIsKept) {
   }
 }
 
+TEST_F(GroupQuorumTest, ADaemonThatDoesNotSayItKeepsALateInputDoesAsItIsAsked) {
+  FakeDaemon old({.version = abi::kVersionOfKept - 1});
+  const auto session = MustJoin(OptionsFor(old));
+  float value = 1;
+  for (const bool is_late : {true, false}) {
+    old.SetLate(is_late);
+    for (const Late late : {Late::kNext, Late::kDropped}) {
+      OpOptions options{.quorum = Quorum::Ranks(1), .late = late};
+      if (late == Late::kNext) options.error_feedback = "x";
+      const auto result = session->AllReduce(&value, &value, 1, DType::kF32, ReduceOp::kSum, options);
+      ASSERT_TRUE(result.ok()) << result.status().text();
+      EXPECT_EQ(result->is_late, is_late);
+      EXPECT_EQ(result->is_kept, is_late && late == Late::kNext);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ringway
