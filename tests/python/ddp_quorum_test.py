@@ -1,4 +1,5 @@
 """DistributedDataParallel whose passes go on without late ranks, weighs its gradients, and keeps the batch of all ranks whole."""
+import os
 import pathlib
 import sys
 import unittest
@@ -159,6 +160,18 @@ class ConstantBatchTest(ClusterTest):
             steps = [line.split() for line in trainer.text().splitlines() if line.startswith("step ")]
             self.assertEqual({int(words[3]) for words in steps}, {60})
             self.assertEqual({int(words[5]) for words in steps}, {2, 3})
+
+    def test_a_batch_of_fewer_examples_than_ranks_is_not_larger(self):
+        script = "import sys, constant_batch as it; it.BATCH = 2; it.main(*sys.argv[1:])"
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(EXAMPLES), os.environ.get("PYTHONPATH")]))}
+        trainers = [Process(self.cluster.directory / f"small_batch.{i}", [
+            sys.executable, "-B", "-c", script, self.cluster.sockets[i], WORLD, 3], env=environment) for i in range(WORLD)]
+        for trainer in trainers:
+            self.addCleanup(trainer.kill)
+        for trainer in trainers:
+            self.assertEqual(trainer.end(), 0, trainer.text())
+            steps = [line.split() for line in trainer.text().splitlines() if line.startswith("step ")]
+            self.assertEqual([(words[3], words[5]) for words in steps], [("2", str(WORLD))] * 3)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ BATCH = 60
 
 
 def share_of(examples, rank, world):
-    """How many of them this rank takes. At least one: a weight of 0 is none."""
+    """How many of them this rank takes. At least one, as a weight must be positive."""
     return max(1, examples // world + (1 if rank < examples % world else 0))
 
 
@@ -42,7 +42,9 @@ def main(socket, world, steps="100"):
                 optimizer.zero_grad()
                 loss = loss_of(model, share)
                 loss.backward()
-                part = int(hook.result.weight)  # what those have taken whose gradients are in: the same on all ranks
+                # What those have taken whose gradients are in: the same on all ranks. Where fewer examples are missing than there
+                # are ranks, each takes one, and their average counts as the missing ones.
+                part = min(int(hook.result.weight), BATCH - examples)
                 examples += part
                 for sum_, p in zip(total, model.parameters()):
                     sum_.add_(p.grad, alpha=part)
