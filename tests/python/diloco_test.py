@@ -1,5 +1,6 @@
 """DiLoCo's outer steps are those of its definition, the same on all ranks, whoever dies or comes."""
 import unittest
+from unittest import mock
 
 import numpy
 import ringway
@@ -162,6 +163,9 @@ class DiLoCoTest(ClusterTest):
         for form in ((2, 3, 0, None), (100, 5, 0, None), (4, 2, 2, None), (0, 1, 0, None)):
             with self.subTest(form=form), self.assertRaises(ValueError):
                 self.outer(start(), session, form)
+        for own_every in (0, 1, 3):
+            with self.subTest(own_every=own_every), self.assertRaises(ValueError):
+                self.outer(start(), session, (8, 2, 1, None), own_every=own_every)
 
     def test_codecs_with_feedback_end_at_the_same_bytes(self):
         sessions = self.join(WORLD)
@@ -220,7 +224,7 @@ class DiLoCoTest(ClusterTest):
 
         def rank(place):
             parameters = start()
-            outer = self.outer(parameters, sessions[place], (every[place], 2, 0, None), **options)
+            outer = self.outer(parameters, sessions[place], (4, 2, 0, None), own_every=every[place], **options)
             for number in range(1, outer_steps * every[place] + 1):
                 outer.weight = every[place]
                 with torch.no_grad():
@@ -248,11 +252,79 @@ class DiLoCoTest(ClusterTest):
         outer = self.outer(parameters, session, (4, 2, 0, None))
         for _ in range(11):
             outer.step()
-        other = self.outer(start(), session, (10, 2, 0, None))
+        other = self.outer(start(), session, (4, 2, 0, None), own_every=10)
         other.load_state_dict(outer.state_dict())
         self.assertEqual((other._turns, other._steps), (5, 26))
+        other._steps += 3  # further than the others' turns go
+        self.assertEqual(int(other.state_dict()["steps"]), 11)
         outer.load_state_dict(other.state_dict())
         self.assertEqual((outer._turns, outer._steps), (5, 11))
+
+    def test_what_is_compared_and_shared_has_the_form_of_release_0_9_0(self):
+        first, second = self.join(2)
+        for form in FORMS:
+            every, fragments, delay, _ = form
+
+            def rank(session, form=form):
+                outer = self.outer(start(), session, form)
+                for step in range(1, 2 * form[0] + 1):
+                    outer.step()
+                    self.assertEqual(outer._shared_steps().tolist(), [step])
+                outer.settle()
+                return outer.state_dict()
+
+            with self.subTest(form=form), mock.patch("ringway._diloco.verify_equal") as verify_equal:
+                states = together(lambda: rank(first), lambda: rank(second))
+                for call in verify_equal.call_args_list:  # one of each rank
+                    (_, steps), *rest = named = call.args[2]
+                    parts = [f"{what} {number}" for number in range(fragments) for what in ("agreed", "velocity")]
+                    self.assertEqual([name for name, _ in named], ["steps", *parts])
+                    self.assertEqual((steps.dtype, steps.tolist()), (torch.int64, [every // fragments + delay]))
+                self.assertEqual(len(verify_equal.call_args_list), 2)
+                for state in states:
+                    self.assertEqual(list(state), ["steps", "agreed", "velocity"])
+                    self.assertEqual((state["steps"].dtype, state["steps"].tolist()), (torch.int64, [2 * every]))
+
+    def test_a_state_of_release_0_9_0_is_loaded(self):
+        session, = self.join(1)
+        for form in FORMS:
+            with self.subTest(form=form):
+                outer, loaded = self.outer(start(), session, form), self.outer(start(), session, form)
+                for step in range(1, 3 * form[0] + 1):
+                    outer.step()
+                    loaded.load_state_dict({
+                        "steps": torch.tensor([step]),
+                        "agreed": [fragment.agreed + 1 for fragment in outer._fragments],
+                        "velocity": [fragment.velocity + 2 for fragment in outer._fragments],
+                    })
+                    self.assertEqual((loaded._turns, loaded._steps), (outer._turns, outer._steps))
+                    for fragment, given in zip(loaded._fragments, outer._fragments):
+                        self.assertTrue(torch.equal(fragment.agreed, given.agreed + 1))
+                        self.assertTrue(torch.equal(fragment.velocity, given.velocity + 2))
+
+    def test_an_outer_step_begins_though_the_inner_step_of_its_turn_raised(self):
+        session, = self.join(1)
+        outer = self.outer(start(), session, (4, 1, 3, None))
+        for _ in range(6):
+            outer.step()
+        with mock.patch.object(outer._on_way[0][1], "wait", side_effect=KeyboardInterrupt):
+            for _ in range(2):  # when it should have arrived, and when the next one should begin
+                with self.assertRaises(KeyboardInterrupt):
+                    outer.step()
+        self.assertEqual(outer._turns, 1)
+        outer.step()
+        self.assertEqual((outer._turns, len(outer._on_way)), (2, 1))
+        for _ in range(3):
+            outer.step()
+        self.assertEqual((outer._turns, len(outer._on_way)), (3, 1))
+
+    def test_what_interrupts_a_submission_ends_the_ranks_part(self):
+        session, = self.join(1)
+        outer = self.outer(start(), session, (1, 1, 0, None))
+        with mock.patch("ringway._diloco._OuterGradient", side_effect=KeyboardInterrupt), self.assertRaises(KeyboardInterrupt):
+            outer.step()
+        with self.assertRaisesRegex(RuntimeError, "leave the session"):
+            outer.step()
 
     def train(self, sessions, form, steps, poisoned, **options):
         """Each rank's parameters, outer state and contributors by step; `poisoned` has the steps in which a rank's become NaN."""
@@ -348,7 +420,7 @@ class DiLoCoTest(ClusterTest):
             for _ in range(2):
                 with self.refused(ringway.Mismatch, "another agreed 0"):
                     outer.step()
-            outer.load_state_dict({"steps": torch.tensor([2, 0]), "agreed": [torch.ones(78)], "velocity": [torch.zeros(78)]})
+            outer.load_state_dict({"steps": torch.tensor([2]), "agreed": [torch.ones(78)], "velocity": [torch.zeros(78)]})
             outer.step()
             return outer.result
 

@@ -95,6 +95,7 @@ class DiLoCo:
                 session.update_view()   # lets newcomers in: give them state_dict(), and load it everywhere
 
     every: inner steps from one outer step of a parameter to its next.
+    own_every: the same of this rank, where it takes more or fewer of them than `every`, as by its speed. None: as many.
     fragments: the parameters are cut into as many parts, whose outer steps take turns, so that each sends less at once.
     delay: inner steps that go on while a fragment is on its way (less than every / fragments, so that one is at a time).
     keep: of the rank's own parameters when the outer step has come, 0 to 1; None: half of it with a delay, else nothing.
@@ -107,9 +108,8 @@ class DiLoCo:
         late="next" adds what they have moved by to their next one. With `weight`, or `outer.weight` set before a step, the average
         is weighted, as by the tokens that each rank has trained on (also with skip_nonfinite=False alone).
 
-    All ranks make it with the same arguments and the same parameters, but for `every` and `delay`: a rank may take more or fewer
-    inner steps to an outer one. The outer state is the same to the last bit on all; the first outer step of a rank compares it,
-    and raises Mismatch on all. Threads: one. Tensors are in host
+    All ranks make it with the same arguments and the same parameters, but for `own_every`. The outer state is the same to the
+    last bit on all; the first outer step of a rank compares it, and raises Mismatch on all. Threads: one. Tensors are in host
     memory or a GPU's; complex parameters travel as pairs of reals.
     """
 
@@ -119,6 +119,7 @@ class DiLoCo:
         session: Session,
         *,
         every: int = 100,
+        own_every: int | None = None,
         fragments: int = 1,
         delay: int = 0,
         keep: float | None = None,
@@ -129,22 +130,24 @@ class DiLoCo:
         **options: Unpack[Options],
     ) -> None:
         those = [p for p in parameters if p.requires_grad]
-        if not 1 <= fragments <= min(every, len(those)):
-            raise ValueError(f"fragments is {fragments}: there are {len(those)} parameters and {every} steps to place them in")
-        if not 0 <= delay < max(1, every // fragments):
-            raise ValueError(f"delay is {delay}, and a fragment's turn has {every // fragments} steps")
+        own_every = every if own_every is None else own_every
+        fewest = min(every, own_every)
+        if not 1 <= fragments <= min(fewest, len(those)):
+            raise ValueError(f"fragments is {fragments}: there are {len(those)} parameters and {fewest} steps to place them in")
+        if not 0 <= delay < max(1, fewest // fragments):
+            raise ValueError(f"delay is {delay}, and a fragment's turn has {fewest // fragments} steps")
         if skip_nonfinite:
             check_all_ranks(options)
         self.weight = options.get("weight")
         """Of what this rank has moved by, in the outer steps that begin from now on; on all ranks or on none."""
         self._session = session
         self._options: Options = {**options, "quorum": options.get("quorum") or "all"}
-        self._every, self._delay = every, delay
+        self._every, self._own_every, self._delay = every, own_every, delay
         self._keep = (0.5 if delay > 0 else 0.0) if keep is None else keep
         self._lr, self._momentum = lr, momentum
         self._keeps_losses = error_feedback or options.get("late") == "next"
         self._fragments = [_Fragment(part) for part in _cut(those, fragments)]
-        self._steps = 0  # inner ones
+        self._steps = 0  # inner ones, of this rank
         self._turns = 0  # outer steps that have begun
         self._skip_nonfinite = skip_nonfinite
         self._on_way: collections.deque[tuple[int, _OuterGradient]] = collections.deque()
@@ -169,16 +172,16 @@ class DiLoCo:
             )
         self._steps += 1
         self._take_arrived()
-        if self._steps == self._end_of(self._turns):
+        if self._steps >= self._end_of(self._turns, self._own_every):  # more: what had arrived raised in that step
             number = (self._turns + 1) % len(self._fragments)
-            fragment = self._fragments[number]
+            moved = self._fragments[number].moved()
             self._turns += 1
             feedback = f"diloco.{number}" if self._keeps_losses else ""
             try:
                 gradient = _OuterGradient(
-                    self._session, number, fragment.moved(), self._skip_nonfinite, feedback, {**self._options, "weight": self.weight}
+                    self._session, number, moved, self._skip_nonfinite, feedback, {**self._options, "weight": self.weight}
                 )
-            except REFUSED:
+            except (*REFUSED, KeyboardInterrupt):  # and of what is interrupted a part may be on its way
                 self._is_behind = True
                 raise
             self._on_way.append((self._steps + self._delay, gradient))
@@ -186,10 +189,20 @@ class DiLoCo:
                 self._begin_anew()
         self._take_arrived()
 
-    def _end_of(self, turn: int) -> int:
-        """After how many inner steps of this rank a fragment's turn ends: then its outer step begins."""
+    def _end_of(self, turn: int, every: int) -> int:
+        """After how many inner steps, so many a cycle, a fragment's turn ends: then its outer step begins."""
         cycle, place = divmod(turn, len(self._fragments))
-        return cycle * self._every + (place + 1) * self._every // len(self._fragments)
+        return cycle * every + (place + 1) * every // len(self._fragments)
+
+    def _in_cycles_of(self, every: int, steps: int, steps_every: int) -> int:
+        """The place in the turns of `steps`, of which a cycle has `steps_every`, where one has `every`: as far into the same turn,
+        or just before its end. So ranks compare and share their steps whatever own_every each of them has."""
+        inner = steps - self._end_of(self._turns - 1, steps_every)
+        begin, end = self._end_of(self._turns - 1, every), self._end_of(self._turns, every)
+        return begin + min(inner, end - begin - 1)
+
+    def _shared_steps(self) -> torch.Tensor:
+        return torch.tensor([self._in_cycles_of(self._every, self._steps, self._own_every)])
 
     def settle(self) -> None:
         """Takes what is on its way now; on all ranks after the same step."""
@@ -230,7 +243,7 @@ class DiLoCo:
     def _compare_with_newcomers(self, result: Result) -> None:
         members = frozenset((*result.contributors, *result.absent))
         if result.world_size > 1 and not self._peers.issuperset(members):
-            state = [("number of outer steps", torch.tensor([self._turns]))]
+            state = [("steps", self._shared_steps())]
             for number, fragment in enumerate(self._fragments):
                 state += [(f"agreed {number}", fragment.agreed), (f"velocity {number}", fragment.velocity)]
             is_new = self._session.peer_id not in self._peers
@@ -258,7 +271,7 @@ class DiLoCo:
         if self._on_way:
             raise RuntimeError("an outer step is on its way: settle() first, on all ranks after the same step")
         return {
-            "steps": torch.tensor([self._turns, self._steps - self._end_of(self._turns - 1)]),
+            "steps": self._shared_steps(),
             "agreed": [fragment.agreed for fragment in self._fragments],
             "velocity": [fragment.velocity for fragment in self._fragments],
         }
@@ -272,9 +285,11 @@ class DiLoCo:
         """
         self._on_way.clear()
         self._is_behind = False
-        self._turns, inner = state["steps"].int().tolist()
-        begin = self._end_of(self._turns - 1)
-        self._steps = begin + min(inner, self._end_of(self._turns) - begin - 1)  # the giver's turns may be longer
+        steps, parts = int(state["steps"]), len(self._fragments)
+        self._turns = steps // self._every * parts + sum(
+            self._end_of(turn, self._every) <= steps % self._every for turn in range(parts)
+        )
+        self._steps = self._in_cycles_of(self._own_every, steps, self._every)
         for fragment, agreed, velocity in zip(self._fragments, state["agreed"], state["velocity"]):
             fragment.agreed.copy_(agreed)
             fragment.velocity.copy_(velocity)
