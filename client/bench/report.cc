@@ -167,7 +167,7 @@ std::string TableRow(const SizeResult& result) {
     row += "# the world changed from " + std::to_string(result.world_before) + " to " +
            std::to_string(result.world_size) + " peers: times are of both, busbw is of the last\n";
   }
-  row += LateRow(result.inputs_late, std::uint64_t{result.iterations} * result.in_flight * result.world_size);
+  row += LateRow(result.inputs_late, result.inputs);
   if (result.beside) row += BesideRow(result);
   for (const BaselineResult& baseline : result.baselines) row += BaselineRow(result, baseline);
   return row;

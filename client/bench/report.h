@@ -44,7 +44,8 @@ struct SizeResult {
   double line_fraction = 0;                // share of --line-mbit used in the median time, without TCP and IP headers
   Algorithm algorithm = Algorithm::kRing;  // of the last result
   std::uint64_t retries = 0;               // of all measured operations
-  std::uint64_t inputs_late = 0;           // that these went on without, of all ranks
+  std::uint64_t inputs = 0;                // of these, of all ranks
+  std::uint64_t inputs_late = 0;           // that they went on without
   bool checked = false;
   std::optional<LaneUsage> lanes;  // at the end; retransmits during the measured operations
   std::uint64_t wrong = 0;         // elements, over all measured operations

@@ -145,6 +145,7 @@ Status Runner::Measure(SizeResult* result) {
   result->time = Summarise(result->times_ms);
   result->algbw_gb_per_s = AlgorithmBandwidth(result->bytes, result->time.median_ms);
   result->busbw_gb_per_s = BusBandwidth(result->algbw_gb_per_s, result->world_size, result->collective);
+  result->inputs = totals.inputs;
   result->inputs_late = totals.late;
   result->wire_bytes = totals.wire_bytes / std::max<std::uint64_t>(totals.operations, 1);
   const double line_bytes_per_ms = options_.line_mbit * 1e6 / 8 / 1e3;
@@ -255,6 +256,7 @@ Result<double> Runner::RunIteration(SizeResult* result, Totals* totals) {
     totals->wire_bytes += outcome.wire_bytes;
     ++totals->operations;
     result->retries += outcome.retries;
+    totals->inputs += outcome.world_size;
     totals->late += outcome.absent.size();
     result->world_size = outcome.world_size;
     result->algorithm = outcome.algorithm;

@@ -34,7 +34,8 @@ class Runner {
   struct Totals {
     std::uint64_t wire_bytes = 0;
     std::uint64_t operations = 0;
-    std::uint64_t late = 0;  // inputs, of all ranks
+    std::uint64_t inputs = 0;  // of all ranks
+    std::uint64_t late = 0;    // of these
   };
 
   // Returns the maximum of all ranks' values.

@@ -50,6 +50,7 @@ TEST(RunnerTest, RightResultsAreCountedAsRight) {
     EXPECT_EQ(results[1].wrong, 0u);
     EXPECT_EQ(results[1].wire_bytes, 5u);  // what the fake daemon says of each operation
     EXPECT_EQ(results[1].retries, 12u);
+    EXPECT_EQ(results[1].inputs, 12u);
     EXPECT_GT(results[1].time.min_ms, 0.0);
     EXPECT_GT(results[1].daemon.peak_rss_bytes, 0u);
   }
@@ -117,10 +118,12 @@ TEST(RunnerTest, AWorldThatChangesIsReported) {
 TEST(RunnerTest, LateInputsAreCounted) {
   SizeResult result;
   result.iterations = 20;
-  result.world_size = 3;
+  result.world_before = 3;
+  result.world_size = 2;
+  result.inputs = 47;  // of three ranks at first, then of two
   EXPECT_EQ(TableRow(result).find("late"), std::string::npos);
   result.inputs_late = 7;
-  EXPECT_NE(TableRow(result).find("# late: 7 of 60 inputs, which the operations went on without"), std::string::npos)
+  EXPECT_NE(TableRow(result).find("# late: 7 of 47 inputs, which the operations went on without"), std::string::npos)
       << TableRow(result);
   EXPECT_NE(ToJson({result}, 0).find("\"inputs_late\": 7"), std::string::npos);
 }
