@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -61,6 +63,27 @@ TEST(RunnerTest, WrongResultsAreCountedElementByElement) {
   ASSERT_EQ(results.size(), 3u);
   // 4 measured iterations and 3 of warmup, 3 operations each.
   EXPECT_EQ(results[0].wrong, 256u * 3 * 7);
+}
+
+// Each is a maximum of one u64.
+std::ptrdiff_t BarriersWith(Quorum quorum) {
+  FakeDaemon daemon({.increment = 0});
+  const auto session = Session::Join({.socket_path = daemon.socket_path(), .group = "bench", .wait_world = 1});
+  EXPECT_TRUE(session.ok()) << session.status().text();
+  Options options;
+  options.sizes = {8};
+  options.warmup = 0;
+  options.iterations = 300;
+  options.in_flight = 4;
+  options.quorum = quorum;
+  EXPECT_TRUE(Runner(options, session->get(), getpid()).Run([](const SizeResult&) {}).ok());
+  return std::ranges::count_if(daemon.Look().submits,
+                               [](const abi::Submit& submit) { return submit.spec.dtype == DType::kU64; });
+}
+
+TEST(RunnerTest, WithAQuorumRanksMeetSoThatNoneIsTooManyOperationsBehind) {
+  EXPECT_EQ(BarriersWith(Quorum::All()), 1);
+  EXPECT_EQ(BarriersWith(Quorum::Ranks(1)), 1 + 300 * 4 / 512);
 }
 
 TEST(RunnerTest, BesideIsMeasuredForEachSizeAndOnlyWhenAskedFor) {
