@@ -79,12 +79,11 @@ double Mean(const std::vector<double>& values) {
 }
 
 GroupSize SizeIn(const Json& result) {
-  const std::uint64_t operations = result["iterations"].get<std::uint64_t>() * result["in_flight"].get<std::uint64_t>();
   return {.bytes = result["bytes"],
           .times_ms = result["times_ms"],
           .wrong = result["wrong"],
           .checked = result["checked"],
-          .inputs = operations * result["world_size"].get<std::uint64_t>(),
+          .inputs = result["inputs"],
           .inputs_late = result["inputs_late"]};
 }
 

@@ -77,6 +77,7 @@ nlohmann::ordered_json ToObject(const SizeResult& result) {
       {"in_place", result.in_place},
       {"device", result.device ? nlohmann::ordered_json(*result.device) : nlohmann::ordered_json()},
       {"retries", result.retries},
+      {"inputs", result.inputs},
       {"inputs_late", result.inputs_late},
       {"beside", ToObject(result.beside)},
       {"compare", ToObject(result.baselines)},

@@ -239,9 +239,11 @@ class Membership {
     return IsEndOfMembership(advanced.status().code()) ? advanced.status() : Status();
   }
 
-  // Whose ranks the session gives next.
+  // Whose ranks the session gives next; nobody's where that is not known.
   void Know(const OpResult& result) {
-    if (result.epoch < known_epoch_) return;
+    if (result.epoch < known_epoch_ || (result.epoch == known_epoch_ && !known_.empty())) return;
+    known_epoch_ = result.epoch;
+    known_ = {};
     std::vector<std::uint64_t> members = result.contributors;
     if (!result.absent.empty()) {  // their places are those of the daemon's newest view, if that has the same members
       members.insert(members.end(), result.absent.begin(), result.absent.end());
@@ -251,7 +253,6 @@ class Membership {
       if (!std::is_permutation(members.begin(), members.end(), ranked.begin(), ranked.end())) return;
       members = std::move(ranked);
     }
-    known_epoch_ = result.epoch;
     known_ = std::move(members);
   }
 
@@ -325,7 +326,7 @@ class Membership {
                               .reduction = {},
                               .count = count,
                               .algorithm = std::nullopt,
-                              .root = HasRoot(kind) ? known_.at(bench::kRoot) : 0,
+                              .root = HasRoot(kind) && !known_.empty() ? known_.at(bench::kRoot) : 0,
                               .world = world};
     history_.Submit(peer_, submitted, input.data(), input_count);
     auto work = bench::StartCollective(session_, kind, {}, {input.data(), count, output.data(), output.size()}, {});

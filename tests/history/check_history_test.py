@@ -308,6 +308,16 @@ class CheckHistoryTest(unittest.TestCase):
         self.history.say("end", 3, code="killed")
         self.assert_right()
 
+    def test_a_root_that_some_do_not_know_is_that_of_the_others(self):
+        for peer in (1, 2, 3):
+            root = {} if peer == 2 else {"root": 1}
+            self.history.submit(peer, kind="broadcast", **root, input={"pieces": [str(peer)]})
+        for peer in (1, 2, 3):
+            self.history.report(peer, output={"pieces": ["1"]})
+        self.assert_right()
+        self.history.events[-2]["output"] = {"pieces": ["2"]}
+        self.assert_found("not what these submitted")
+
     def test_a_broadcast_without_the_roots_submission_is_found(self):
         for peer in (1, 2):
             self.history.submit(peer, kind="broadcast", root=3, input={"pieces": []})

@@ -98,7 +98,11 @@ class Operation:
 
     def may_be_absent(self, peer, submission):
         """Whoever has no input may die before it asks for its part, when all others have theirs."""
-        return submission["kind"] in FROM_ROOT and peer != submission["root"] and not self.history.stayed(peer)
+        return submission["kind"] in FROM_ROOT and peer != self.root() and not self.history.stayed(peer)
+
+    def root(self):
+        """A trainer does not say it where it does not know whose rank that is; None if nobody says it."""
+        return next((x["root"] for x in self.submissions.values() if "root" in x), None)
 
     def check_descriptors(self, peer, contributors):
         """Ranks that submit different collectives get a mismatch."""
@@ -112,7 +116,8 @@ class Operation:
         else:
             fields.append("count")
         for field in fields:
-            if len({self.submissions[p].get(field) for p in peers}) > 1:
+            said = {self.submissions[p].get(field) for p in peers}
+            if len(said - {None} if field == "root" else said) > 1:
                 return f"{field}: {[self.submissions[p].get(field) for p in peers]}"
         return None
 
@@ -156,19 +161,15 @@ class Operation:
 
     def check_moved(self, peer, outcome, inputs):
         """Pieces of the inputs arrive unchanged, each from its rank."""
-        own, contributors = self.submissions[peer], outcome["contributors"]
+        own, contributors, root = self.submissions[peer], outcome["contributors"], self.root()
         kind, rank, pieces = own["kind"], contributors.index(peer), outcome["output"].get("pieces")
-        if pieces is None:
+        if pieces is None or (kind in FROM_ROOT and root is None):
             return
-        if kind in FROM_ROOT:
-            place = contributors.index(own["root"]) if own["root"] in contributors else None
-            if place is None:
-                self.contradicts(f"peer {peer} got {report_of(outcome)}, without the root {own['root']}")
-                return
-            senders = [inputs[place]]
-        else:
-            senders = inputs
-        if kind == "gather" and peer != own["root"]:
+        if kind in FROM_ROOT and root not in contributors:
+            self.contradicts(f"peer {peer} got {report_of(outcome)}, without the root {root}")
+            return
+        senders = [inputs[contributors.index(root)]] if kind in FROM_ROOT else inputs
+        if kind == "gather" and peer != root:
             return
         if any(x is None or x.get("pieces") is None for x in senders):
             return

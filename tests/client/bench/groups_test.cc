@@ -51,7 +51,7 @@ class RunGroupsTest : public ::testing::Test {
     SizeResult result;
     result.bytes = 4096;
     result.times_ms = {std::stod(own.group.substr(own.group.rfind('.') + 1)) + 1};
-    result.iterations = result.world_size = 5;
+    result.inputs = 25;
     result.inputs_late = 2;
     return sink(ToJson({result}, 0)).empty() ? 0 : 2;
   }
