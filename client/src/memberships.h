@@ -10,7 +10,8 @@
 //
 // Rejoining: the thread that notices the end of the membership starts the Rejoiner. Waiting and submitting threads
 // block until it is done. A success is reported as kRejoined: by operations of an earlier Link or, instead of
-// submitting, by the next submission of each channel and the next UpdateView, except to a thread that already got it.
+// submitting, by the next submission of each channel and the next UpdateView, except to a thread that already got it
+// and on kStateChannel, whose submissions name their peer: a report that none of them takes would reach a later one.
 // So no thread's input from before the rejoin is combined with the state taken after it, and a thread with several
 // channels takes that state once.
 //
@@ -43,6 +44,7 @@ class RejoinReports {
  public:
   void Reset() {
     pending_.set();
+    pending_.reset(abi::kStateChannel);
     threads_.clear();
   }
   // Returns whether this channel has to report the rejoin to the calling thread. It has no report pending from then on.

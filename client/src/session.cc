@@ -83,9 +83,9 @@ bool SessionImpl::CanGoWithout() {
   return memberships_.link(lock)->membership().version >= abi::kVersionOfReplays;
 }
 
-void SessionImpl::GoWithout(std::uint64_t peer_id) {
-  without_as_ = view().peer_id.load();
-  without_from_ = peer_id;
+void SessionImpl::GoWithout(const Without& inputs) {
+  without_as_ = inputs.as_peer;
+  without_from_ = inputs.from;
 }
 
 Result<OpResult> SessionImpl::Wait(Operation* operation, const Deadline& deadline) {

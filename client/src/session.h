@@ -59,8 +59,12 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   std::vector<std::uint64_t> Newcomers();
   // Whether this rank's daemon knows sums that are without some inputs.
   bool CanGoWithout();
-  // Sums and averages that this peer submits from now on are without inputs of peers from `peer_id` on; 0: with all.
-  void GoWithout(std::uint64_t peer_id);
+  // Sums and averages that `as_peer` submits from now on are without inputs of peers from `from` on; 0: with all.
+  struct Without {
+    std::uint64_t as_peer = 0;
+    std::uint64_t from = 0;
+  };
+  void GoWithout(const Without& inputs);
   // Leaves without waiting: the Session object is destroyed, or another thread ends all waits.
   void Abandon() {
     if (!Forked()) memberships_.Abandon();

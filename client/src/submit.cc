@@ -33,7 +33,10 @@ Result<Operation> SessionImpl::Submit(Request request) {
   const Deadline deadline = Within(request.submit_timeout);
   BindToGroup(options(), &request);
   if (Status error = CheckRequest(request); !error.ok()) return error;
-  if (OnStateChannel::IsActive()) request.spec.channel = abi::kStateChannel;
+  if (OnStateChannel::IsActive()) {
+    request.spec.channel = abi::kStateChannel;
+    request.as_peer = OnStateChannel::as_peer();
+  }
   auto link = memberships_.Enter(request.spec.channel, deadline);
   if (!link.ok()) return link.status();
   const std::uint64_t peer_id = (*link)->membership().peer_id;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -183,6 +184,25 @@ TEST_F(ReplayTest, NewcomerTooFarBehindIsDroppedAndTakesTheStateAtItsNextAdmissi
   newcomer.Hold(false);
   Await([&] { return newcomer.contributions() > 3; });
   EXPECT_EQ(trainers_[0]->without(), without) << "it replays again";
+  End();
+}
+
+TEST_F(ReplayTest, MembersThatHaveRejoinedTakePartInALaterReplay) {
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    JoinOptions rejoins = cluster_.At(i, "job", 2);
+    rejoins.reconnect = kPatience;
+    Add({.seed = 7}, rejoins);
+  }
+  for (const auto& trainer : trainers_) Await([&] { return trainer->steps() > 0; });
+  for (std::size_t i = 0; i < 2; ++i) {
+    cluster_.daemon(i).Signal(SIGKILL);
+    (void)cluster_.daemon(i).Wait();
+  }
+  for (std::size_t i = 0; i < 2; ++i) cluster_.RestartDaemon(i);
+  for (const auto& trainer : trainers_) Await([&, steps = trainer->steps()] { return trainer->steps() > steps + 3; });
+  Apprentice& newcomer = Add({.seed = 99});
+  Await([&] { return newcomer.contributions() > 3; });
+  EXPECT_GE(newcomer.replayed(), 1U);
   End();
 }
 

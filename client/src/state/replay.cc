@@ -45,14 +45,14 @@ Result<StateCopy> StateCopy::Make(Session* session, std::vector<StateTensor> ten
   return StateCopy{std::move(memory.value()), std::move(bytes.value())};
 }
 
-Replay::Replay(const std::shared_ptr<SessionImpl>& session, std::uint64_t revision)
-    : is_newcomers_(true), begin_(revision), session_(new Session(session)), now_(revision) {}
+Replay::Replay(const std::shared_ptr<SessionImpl>& session, const Begin& begin)
+    : is_newcomers_(true), begin_(begin), session_(new Session(session)), now_(begin.revision) {}
 
-Replay::Replay(const std::shared_ptr<SessionImpl>& session, std::uint64_t revision, StateCopy copy)
-    : is_newcomers_(false), begin_(revision), session_(new Session(session)), now_(revision) {
+Replay::Replay(const std::shared_ptr<SessionImpl>& session, const Begin& begin, StateCopy copy)
+    : is_newcomers_(false), begin_(begin), session_(new Session(session)), now_(begin.revision) {
   Start([this, copy = std::make_shared<std::optional<StateCopy>>(std::move(copy))] {
     Prepared nothing;
-    const auto synced = SyncBytes(*session_, (*copy)->bytes, {.revision = begin_}, Standing::kTrains, &nothing);
+    const auto synced = SyncBytes(*session_, (*copy)->bytes, {.revision = begin_.revision}, Standing::kTrains, &nothing);
     copy->reset();
     return synced.ok() || IsAgreed(synced.status().code()) ? Status() : synced.status();
   });
@@ -77,14 +77,14 @@ void Replay::Start(std::function<Status()> first) {
     return stops_;
   };
   const device::SignalsBlocked blocked;
-  thread_ = std::thread([this, first = std::move(first), peer_id = session_->peer_id()] {
+  thread_ = std::thread([this, first = std::move(first)] {
     auto last = NoThrow([&]() -> Result<std::uint64_t> {
-      const OnStateChannel scope(&stopped_);
+      const OnStateChannel scope(begin_.peer_id, &stopped_);
       const Status begun = first();
       return begun.ok() ? Agree() : Result<std::uint64_t>(begun);
     });
-    // The others would wait for it.
-    if (IsOfThisRankAlone(last.status().code()) && session_->peer_id() == peer_id) session_->Abort();
+    // The others would wait for it, unless it has rejoined: they have lost the peer that it was.
+    if (!last.ok() && session_->peer_id() == begin_.peer_id) session_->Abort();
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!said_) said_ = now_;  // it has failed, which the next boundary reports
     last_ = std::move(last);

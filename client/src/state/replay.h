@@ -46,9 +46,14 @@ struct StateCopy {
 
 class Replay {
  public:
-  // Both end: a newcomer's, which has the state of that revision, or a member's, which gives it.
-  Replay(const std::shared_ptr<SessionImpl>& session, std::uint64_t revision);
-  Replay(const std::shared_ptr<SessionImpl>& session, std::uint64_t revision, StateCopy copy);
+  // Both end: a newcomer's, which has the state of that revision, or a member's, which gives it. `peer_id`: this rank's
+  // when all agreed on it.
+  struct Begin {
+    std::uint64_t peer_id = 0;
+    std::uint64_t revision = 0;
+  };
+  Replay(const std::shared_ptr<SessionImpl>& session, const Begin& begin);
+  Replay(const std::shared_ptr<SessionImpl>& session, const Begin& begin, StateCopy copy);
   // Ends what it waits for: then this rank leaves the group, which would wait for it.
   ~Replay();
   Replay(const Replay&) = delete;
@@ -66,7 +71,7 @@ class Replay {
   Result<std::uint64_t> Agree();
 
   const bool is_newcomers_;
-  const std::uint64_t begin_;
+  const Begin begin_;
   std::unique_ptr<Session> session_;  // another handle of the trainer's, whose end ends nothing
   std::function<bool()> stopped_;
   std::mutex mutex_;

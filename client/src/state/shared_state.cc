@@ -75,7 +75,9 @@ class SharedStateImpl {
       };
       auto result = SyncBytes(session, state_, {.revision = revision_}, standing, &prepared);
       if (!result.ok() && prepared.taken != nullptr) (void)std::exchange(prepared.taken, nullptr)->replaced.PutBack();
-      if (result.ok() && prepared.replay_from != 0) result = BeginReplay(session, result.value(), prepared);
+      if (result.ok() && prepared.replay_from != 0) {
+        result = BeginReplay(session, {.peer_id = synced_as, .revision = result->revision}, *result, prepared);
+      }
       copy_.reset();
       if (result.status().code() == Code::kRejoined) continue;  // now a newcomer, which makes the same calls
       if (!result.ok()) return NotOfTheFile(result.status());
@@ -139,23 +141,23 @@ class SharedStateImpl {
   }
 
   // Members give what they have copied; newcomers take it, and go on when they have it.
-  Result<StateResult> BeginReplay(Session& session, StateResult result, const Prepared& chosen) {
-    const bool is_newcomer = session.peer_id() >= chosen.replay_from;
-    session.impl_->GoWithout(chosen.replay_from);
-    if (!is_newcomer) {
-      replay_ = std::make_unique<Replay>(session.impl_, result.revision, std::move(*copy_));
+  Result<StateResult> BeginReplay(Session& session, const Replay::Begin& begin, const StateResult& result,
+                                  const Prepared& chosen) {
+    session.impl_->GoWithout({.as_peer = begin.peer_id, .from = chosen.replay_from});
+    if (begin.peer_id < chosen.replay_from) {
+      replay_ = std::make_unique<Replay>(session.impl_, begin, std::move(*copy_));
       return result;
     }
     may_replay_ = false;  // until it has all: whoever is dropped meanwhile takes the state at the admission
     Prepared own;
-    const OnStateChannel scope(nullptr);
+    const OnStateChannel scope(begin.peer_id, nullptr);
     auto taken = SyncBytes(session, state_, {.revision = revision_}, Standing::kNew, &own);
     if (!taken.ok()) return taken;
     if (own.chosen != chosen.chosen) {
       session.Abort();
       return Status(Code::kPeerLost, "all ranks that had the state have left the group");
     }
-    replay_ = std::make_unique<Replay>(session.impl_, result.revision);
+    replay_ = std::make_unique<Replay>(session.impl_, begin);
     return taken;
   }
   Result<bool> ReplayIsOver(Session& session) {
@@ -167,7 +169,7 @@ class SharedStateImpl {
   void EndReplay(Session& session) {
     if (!replay_) return;
     replay_.reset();
-    session.impl_->GoWithout(0);
+    session.impl_->GoWithout({});
   }
 
   // Ends a step: saves the state if it is due. Returns `admitted`.
