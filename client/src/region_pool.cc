@@ -29,6 +29,7 @@ Region* RegionPool::TakeFree(std::size_t class_bytes, bool for_buffer) {
   Region* const region = *found;
   free_.erase(std::next(found).base());
   free_bytes_ -= region->memory.bytes();
+  CountPeak();
   region->users = 1;
   region->taken_as = ++requests_;
   return region;
@@ -48,6 +49,7 @@ Region* RegionPool::Add(std::uint32_t id, SharedMemory memory) {
   region->users = 1;
   region->taken_as = ++requests_;
   bytes_ += region->memory.bytes();
+  CountPeak();
   Region* const added = region.get();
   regions_[AddressOf(added->data())] = std::move(region);
   return added;

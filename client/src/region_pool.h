@@ -119,6 +119,12 @@ class RegionPool {
   std::size_t bytes_max() const { return bytes_max_; }
   // Returns whether another region of this size would exceed the limit.
   bool Exceeds(std::size_t more_bytes) const { return bytes_max_ > 0 && bytes_ + more_bytes > bytes_max_; }
+  // Returns whether one is spare: there is room for it beside all regions, and beside the most that were in use at once
+  // since ForgetPeak.
+  bool IsSpare(std::size_t more_bytes) const {
+    return bytes_max_ == 0 || std::max(bytes_, peak_bytes_) + more_bytes <= bytes_max_;
+  }
+  void ForgetPeak() { peak_bytes_ = bytes_ - free_bytes_; }
   // Returns how many more regions of this class the limit allows.
   std::size_t RoomFor(std::size_t class_bytes) const {
     if (bytes_max_ == 0) return abi::kRegionCountMax;
@@ -137,6 +143,7 @@ class RegionPool {
   bool HasTooMuchFree() const;
 
  private:
+  void CountPeak() { peak_bytes_ = std::max(peak_bytes_, bytes_ - free_bytes_); }
   static std::size_t FreeBytesMax(std::size_t bytes_max) {
     return bytes_max > 0 ? std::min(kFreeBytesMax, bytes_max / 4) : kFreeBytesMax;
   }
@@ -145,6 +152,7 @@ class RegionPool {
   std::deque<Region*> free_;                                              // oldest first
   std::size_t bytes_ = 0;
   std::size_t free_bytes_ = 0;
+  std::size_t peak_bytes_ = 0;  // in use
   std::size_t bytes_max_ = 0;
   std::uint64_t requests_ = 0;
   std::array<bool, abi::kRegionCountMax> id_taken_{};

@@ -49,7 +49,7 @@ Status Regions::PlaceMemory(const Memory& memory, const Region* taken, BufferPla
       return {};
     }
   }
-  const auto region = Acquire(memory.bytes, false);
+  const auto region = Acquire(memory.bytes, RegionUse::kStaging);
   if (!region.ok()) return region.status();
   *place = {region.value(), 0, true};
   if (!memory.device) return {};
@@ -84,18 +84,21 @@ Result<Placement> Regions::Place(const Request& request) {
   return error;
 }
 
-Result<Region*> Regions::Acquire(std::size_t bytes, bool for_buffer) {
+Result<Region*> Regions::Acquire(std::size_t bytes, RegionUse use) {
   const std::size_t class_bytes = RegionPool::SizeClass(bytes);
   {
     const Lock lock = memberships_.Acquire();
     // Once the session has ended, operations that still run may use regions that count as free.
     if (!memberships_.end(lock).ok()) return memberships_.end(lock);
-    if (Region* const region = pool_.TakeFree(class_bytes, for_buffer)) return region;
+    if (use == RegionUse::kSpare && !pool_.IsSpare(class_bytes)) {
+      return Status(Code::kResourceExhausted, std::to_string(class_bytes) + " bytes are not spare");
+    }
+    if (Region* const region = pool_.TakeFree(class_bytes, use != RegionUse::kStaging)) return region;
   }
-  return Create(class_bytes);
+  return Create(class_bytes, use);
 }
 
-Result<Region*> Regions::Create(std::size_t class_bytes) {
+Result<Region*> Regions::Create(std::size_t class_bytes, RegionUse use) {
   std::uint32_t id = RegionPool::kNoId;
   {
     const Lock lock = memberships_.Acquire();
@@ -114,11 +117,12 @@ Result<Region*> Regions::Create(std::size_t class_bytes) {
                   std::to_string(abi::kRegionCountMax) + " regions are in use; free Buffers or use fewer, larger ones");
   }
   auto memory = SharedMemory::Create(class_bytes);
+  const bool evicts = use != RegionUse::kSpare;
   Lock lock = memberships_.Acquire();
   // Evicted memory is available only when the daemon has unmapped it, too.
   constexpr int kTriesMax = 20;
   bool evicted = false;
-  for (int tries = 0; !memory.ok() && tries < kTriesMax;) {
+  for (int tries = 0; !memory.ok() && evicts && tries < kTriesMax;) {
     const bool more = EvictOldest(lock);
     evicted = evicted || more;
     if (!evicted) break;
@@ -192,6 +196,11 @@ void Regions::ReleaseSlot(const Lock& lock, Link* link, const Placement& placeme
   }
   while (lacks_memory && EvictOldest(lock)) continue;  // makes room for the next attempt
   Trim(lock);
+}
+
+void Regions::ForgetPeak() {
+  const Lock lock = memberships_.Acquire();
+  pool_.ForgetPeak();
 }
 
 std::size_t Regions::RoomFor(std::size_t bytes) {

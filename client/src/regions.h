@@ -18,6 +18,9 @@
 
 namespace ringway::internal {
 
+// kSpare: for a Buffer, from memory that the trainer has not used, so that its next operations have what they had.
+enum class RegionUse { kStaging, kBuffer, kSpare };
+
 class Regions {
  public:
   // `memberships` outlives this.
@@ -26,11 +29,13 @@ class Regions {
   // Returns regions with one more user, for ReleaseSlot.
   Result<Placement> Place(const Request& request);
 
-  // Returns a region with one user.
-  Result<Region*> Acquire(std::size_t bytes, bool for_buffer);
+  // Returns a region with one user. Evicts others for it if there is no room, unless it is kSpare.
+  Result<Region*> Acquire(std::size_t bytes, RegionUse use);
   void ReleaseBuffer(Region* region);
   // How many Buffers of this size the daemon takes beside those in use.
   std::size_t RoomFor(std::size_t bytes);
+  // What was used until now says nothing of what the trainer uses (RegionPool::IsSpare).
+  void ForgetPeak();
   // The limit of a new membership's daemon (RegionPool).
   void SetBytesMax(const Lock& /*lock*/, std::size_t bytes) { pool_.SetBytesMax(bytes); }
 
@@ -58,7 +63,7 @@ class Regions {
   // `taken`: a region that this buffer may not share, or null. Sets `place`, whose region has one more user, even if it
   // cannot be pinned.
   Status PlaceMemory(const Memory& memory, const Region* taken, BufferPlace* place);
-  Result<Region*> Create(std::size_t class_bytes);
+  Result<Region*> Create(std::size_t class_bytes, RegionUse use);
   // Returns false, and the daemon still knows the region, if the socket is full. REQUIRES: no other thread uses it.
   static bool Unregister(const Lock& lock, Link* link, Region* region);
   bool EvictOldest(const Lock& lock);

@@ -35,10 +35,10 @@ void SessionImpl::Rejoined(Result<std::shared_ptr<Link>> found) {
   if (memberships_.EndRejoining(lock, std::move(found))) operations_.Adopt(lock, before.get());
 }
 
-Result<Buffer> SessionImpl::Allocate(std::size_t bytes) {
+Result<Buffer> SessionImpl::Allocate(std::size_t bytes, RegionUse use) {
   if (Status error = memberships_.StateError(); !error.ok()) return error;
   if (bytes > kOperationBytesMax) return Refuse("a Buffer has at most 2^46 bytes");
-  auto region = regions_.Acquire(bytes, true);
+  auto region = regions_.Acquire(bytes, use);
   if (!region.ok()) return region.status();
   std::shared_ptr<Link> link;
   {

@@ -35,7 +35,7 @@ class SessionImpl : public std::enable_shared_from_this<SessionImpl> {
   ~SessionImpl() { memberships_.StopRejoiner(); }
 
   // These build the handles of ringway.hpp, whose constructors only this class may call.
-  Result<Buffer> Allocate(std::size_t bytes);
+  Result<Buffer> Allocate(std::size_t bytes, RegionUse use = RegionUse::kBuffer);
   Result<Work> Start(const Request& request);
 
   Result<Operation> Submit(Request request);

@@ -75,14 +75,14 @@ Status Exchange::ReservePlaces(Session& session, const std::function<void()>& ma
   const std::size_t stripe_bytes = (largest + holders_.ranks.size() - 1) / holders_.ranks.size();
   const bool lacks = LacksAny();
   if (largest <= kHeapBytesMax) {
-    if (stripe_) inputs_ = Places::OfHeap(window_, stripe_bytes);
+    if (CopiesInputs()) inputs_ = Places::OfHeap(window_, stripe_bytes);
     if (lacks) outputs_ = Places::OfHeap(window_, largest);
     return {};
   }
   if (make_room) make_room();
   std::uint64_t count = window_;
   for (const bool sends : {true, false}) {
-    if (sends ? !stripe_ : !lacks) continue;
+    if (sends ? !CopiesInputs() : !lacks) continue;
     auto places = Places::Reserve(session, window_, sends ? stripe_bytes : largest);
     if (!places.ok()) return places.status();
     count = std::min<std::uint64_t>(count, places->count());
@@ -136,13 +136,17 @@ Result<Work> Exchange::Start(Session& session, std::size_t number) {
   const std::vector<std::size_t>& sources = holders_.ranks;
   const auto cut = [&](std::size_t stripe) { return bytes * stripe / sources.size(); };
   std::byte none{};  // for ranks that neither send nor lack
-  std::byte* input = stripe_ ? inputs_.at(number % window_) : &none;
+  std::byte* input = CopiesInputs() ? inputs_.at(number % window_) : &none;
   std::byte* output = Lacks(lacking) ? outputs_.at(number % window_) : &none;
   std::vector<Part> sends(holders_.world_size);
   std::vector<std::size_t> receives(holders_.world_size);
   if (stripe_) {
     const std::size_t own = cut(*stripe_ + 1) - cut(*stripe_);
-    if (Status error = state_->Read(lacking.piece, cut(*stripe_), own, input); !error.ok()) return error;
+    if (state_->is_in_buffer()) {
+      input = state_->InBuffer(lacking.piece, cut(*stripe_));
+    } else if (Status error = state_->Read(lacking.piece, cut(*stripe_), own, input); !error.ok()) {
+      return error;
+    }
     for (const std::size_t rank : lacking.ranks) sends[rank] = {0, own};
     sent_bytes_ += own * lacking.ranks.size();
   }

@@ -71,6 +71,8 @@ class Exchange {
   };
   bool Lacks(const Lacking& lacking) const;
   bool LacksAny() const;
+  // Returns whether what this rank sends is first copied to shared memory.
+  bool CopiesInputs() const { return stripe_.has_value() && !state_->is_in_buffer(); }
   Status ReservePlaces(Session& session, const std::function<void()>& make_room);
   Status MoveAll(Session& session, const std::function<bool(const StateProgress&)>& on_progress);
   Result<Work> Start(Session& session, std::size_t number);

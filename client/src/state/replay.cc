@@ -27,22 +27,21 @@ Status Repeat(const Operation& operation) {
 
 }  // namespace
 
-Result<StateCopy> StateCopy::Make(Session* session, std::vector<StateTensor> tensors, StateBytes* state) {
-  auto memory = session->Allocate(state->bytes());
-  if (!memory.ok()) return memory.status();
-  auto* to = memory->as<std::byte>();
+Result<StateCopy> StateCopy::Make(Buffer memory, std::vector<StateTensor> tensors, StateBytes* state) {
+  auto* to = memory.as<std::byte>();
   for (std::size_t piece = 0; piece < state->piece_count(); ++piece) {
     if (Status error = state->Read(piece, 0, state->bytes_of(piece), to); !error.ok()) return error;
     to += state->bytes_of(piece);
   }
-  to = memory->as<std::byte>();
+  to = memory.as<std::byte>();
   for (StateTensor& tensor : tensors) {
     tensor.data = to;
     to += tensor.bytes;
   }
   auto bytes = StateBytes::Make(tensors);
   if (!bytes.ok()) return bytes.status();
-  return StateCopy{std::move(memory.value()), std::move(bytes.value())};
+  bytes->SetBuffer(memory.as<std::byte>());
+  return StateCopy{std::move(memory), std::move(bytes.value())};
 }
 
 Replay::Replay(const std::shared_ptr<SessionImpl>& session, const Begin& begin)
@@ -52,7 +51,8 @@ Replay::Replay(const std::shared_ptr<SessionImpl>& session, const Begin& begin, 
     : is_newcomers_(false), begin_(begin), session_(new Session(session)), now_(begin.revision) {
   Start([this, copy = std::make_shared<std::optional<StateCopy>>(std::move(copy))] {
     Prepared nothing;
-    const auto synced = SyncBytes(*session_, (*copy)->bytes, {.revision = begin_.revision}, Standing::kTrains, &nothing);
+    const auto synced =
+        SyncBytes(*session_, (*copy)->bytes, {.revision = begin_.revision}, Standing::kTrains, &nothing);
     copy->reset();
     return synced.ok() || IsAgreed(synced.status().code()) ? Status() : synced.status();
   });

@@ -40,8 +40,8 @@ struct StateCopy {
   Buffer memory;
   StateBytes bytes;
 
-  // kResourceExhausted without room.
-  static Result<StateCopy> Make(Session* session, std::vector<StateTensor> tensors, StateBytes* state);
+  // `memory`: a Buffer of the state's size, from which it is sent.
+  static Result<StateCopy> Make(Buffer memory, std::vector<StateTensor> tensors, StateBytes* state);
 };
 
 class Replay {

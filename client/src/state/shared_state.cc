@@ -83,6 +83,7 @@ class SharedStateImpl {
       if (!result.ok()) return NotOfTheFile(result.status());
       revision_ = result->revision;
       synced_as_ = synced_as;
+      session.impl_->regions().ForgetPeak();
       if (!replay_) may_replay_ = !tensors_.empty();
       return result;
     }
@@ -134,9 +135,11 @@ class SharedStateImpl {
                         });
                       });
   }
-  // No copy where there is no room.
+  // No copy where there is no room for it beside what the training uses.
   void Copy(Session& session) {
-    auto copy = StateCopy::Make(&session, tensors_, &state_);
+    auto memory = session.impl_->Allocate(state_.bytes(), RegionUse::kSpare);
+    if (!memory.ok()) return;
+    auto copy = StateCopy::Make(std::move(memory.value()), tensors_, &state_);
     if (copy.ok()) copy_.emplace(std::move(copy.value()));
   }
 

@@ -46,6 +46,11 @@ class StateBytes {
 
   // Copies `bytes` of a piece from byte `begin` of it on. REQUIRES: it has them.
   Status Read(std::size_t piece, std::size_t begin, std::size_t bytes, std::byte* to);
+  // All bytes are in a Buffer, one after the other, from which they can be sent without a copy.
+  void SetBuffer(std::byte* buffer) { buffer_ = buffer; }
+  bool is_in_buffer() const { return buffer_ != nullptr; }
+  // REQUIRES: is_in_buffer().
+  std::byte* InBuffer(std::size_t piece, std::size_t begin) const { return buffer_ + begins_[piece] + begin; }
   Status Write(const Pieces& pieces);
   // Returns the hash of each piece.
   Result<std::vector<Hash>> Hashes();
@@ -72,6 +77,7 @@ class StateBytes {
   std::uint64_t layout_undescribed_ = 0;
   std::string labels_;
   std::unique_ptr<DeviceCopier> copier_;  // null: all is the host's
+  std::byte* buffer_ = nullptr;           // null: the tensors are no Buffer
 };
 
 }  // namespace ringway::internal
