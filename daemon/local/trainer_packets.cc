@@ -267,6 +267,8 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
   places.input_ready = slots_[submit.slot].staged_bytes;
   places.output_bytes = verdict.result_bytes;
   if (status.ok()) {
+    // On the state channel ranks wait for each other as long as a newcomer replays.
+    const bool may_take_long = submit.spec.channel == abi::kStateChannel;
     status = requests_ == nullptr
                  ? Status(Code::kShuttingDown, "the peer has ended")
                  : requests_->Submit({.token = submit.slot,
@@ -274,7 +276,7 @@ Status TrainerSession::OnSubmit(std::span<const std::byte> bytes) {
                                       .descriptor = verdict.descriptor,
                                       .layout = verdict.layout,
                                       .buffers = std::make_shared<buffers::TrainerBuffers>(std::move(places)),
-                                      .time_limit = op_deadline_});
+                                      .time_limit = may_take_long ? Duration::zero() : op_deadline_});
   }
   if (!status.ok()) Refuse(submit, status);
   return Status::Ok();

@@ -93,9 +93,9 @@ class SessionFixture : public testing::Test {
     EXPECT_EQ(Receive<abi::HelloReply>(abi::PacketType::kHelloReply).code, Code::kOk);
   }
   // Joins, with regions 0 and 1.
-  void BecomeMember() {
+  void BecomeMember(const abi::Join& join = JoinPacket()) {
     Greet();
-    Send(JoinPacket());
+    Send(join);
     session_->Attach(&port_);
     session_->Joined({.peer = PeerId(5), .epoch = Epoch(1), .rank = 0, .world_size = 1});
     EXPECT_EQ(Receive<abi::JoinReply>(abi::PacketType::kJoinReply).peer_id, 5U);

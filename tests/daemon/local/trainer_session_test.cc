@@ -89,6 +89,19 @@ TEST_F(TrainerSessionTest, OperationRunsFromSubmitToDoorbell) {
   EXPECT_TRUE(NothingToReceive()) << "one doorbell a batch";
 }
 
+TEST_F(TrainerSessionTest, OpDeadlineIsOfTrainersOperationsAlone) {
+  auto join = JoinPacket();
+  join.op_deadline_ms = 500;
+  BecomeMember(join);
+  Send(SubmitPacket(3));
+  auto of_state = SubmitPacket(4);
+  of_state.spec.channel = abi::kStateChannel;
+  Send(of_state);
+  ASSERT_EQ(port_.submissions.size(), 2U);
+  EXPECT_EQ(port_.submissions[0].time_limit, std::chrono::milliseconds(500));
+  EXPECT_EQ(port_.submissions[1].time_limit, Duration::zero());
+}
+
 TEST_F(TrainerSessionTest, SlotInUseMayNotBeSubmittedAgainButADoneOneMay) {
   BecomeMember();
   Send(SubmitPacket(3));
