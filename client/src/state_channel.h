@@ -1,8 +1,12 @@
 // Where a thread submits what is done beside the trainer's operations: the channel that no trainer has.
 #pragma once
 
+#include <ringway/types.h>
+
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <thread>
 
 namespace ringway::internal {
 
@@ -23,6 +27,13 @@ class OnStateChannel {
   static bool IsActive() { return active_ != nullptr; }
   // REQUIRES: IsActive().
   static std::uint64_t as_peer() { return active_->as_peer_; }
+  // For a thread beside the trainer's, whose operations may take all slots and memory: waits a moment for some of them
+  // to end. Returns false at once on any other thread, and once it is stopped.
+  static bool AwaitRoom() {
+    if (active_ == nullptr || active_->stopped_ == nullptr || (*active_->stopped_)()) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return true;
+  }
   // Returns what ends the waits of this thread.
   static const std::function<bool()>* InterruptedOr(const std::function<bool()>* otherwise) {
     return active_ != nullptr && active_->stopped_ != nullptr ? active_->stopped_ : otherwise;
@@ -35,5 +46,14 @@ class OnStateChannel {
   const std::function<bool()>* const stopped_;
   const OnStateChannel* const before_;
 };
+
+// Submits `operation` again while there is no room for it. REQUIRES: nothing comes after it on its channel.
+template <typename Operation>
+auto WhenThereIsRoom(const Operation& operation) {
+  for (;;) {
+    auto result = operation();
+    if (result.status().code() != Code::kResourceExhausted || !OnStateChannel::AwaitRoom()) return result;
+  }
+}
 
 }  // namespace ringway::internal

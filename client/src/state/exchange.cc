@@ -7,6 +7,7 @@
 
 #include "client/src/session.h"
 #include "client/src/state/hashing.h"
+#include "client/src/state_channel.h"
 
 namespace ringway::internal {
 namespace {
@@ -88,7 +89,8 @@ Status Exchange::ReservePlaces(Session& session, const std::function<void()>& ma
     count = std::min<std::uint64_t>(count, places->count());
     (sends ? inputs_ : outputs_) = std::move(places.value());
   }
-  const auto agreed = session.AllReduce(&count, &count, 1, DType::kU64, ReduceOp::kMin);
+  const auto agreed =
+      WhenThereIsRoom([&] { return session.AllReduce(&count, &count, 1, DType::kU64, ReduceOp::kMin); });
   if (!agreed.ok()) return agreed.status();
   if (agreed->world_size != holders_.world_size) return Status(Code::kPeerLost, "ranks were lost before the exchange");
   window_ = std::clamp<std::size_t>(count, 1, window_);
@@ -106,22 +108,31 @@ Status Exchange::MoveAll(Session& session, const std::function<bool(const StateP
   for (const Lacking& lacking : lacking_) progress.of_bytes += state_->bytes_of(lacking.piece);
   std::deque<Work> on_way;
   std::size_t taken = 0;
-  const auto take = [&] {
+  const auto take = [&]() -> Status {
     Work next = std::move(on_way.front());
     on_way.pop_front();
-    progress.bytes += state_->bytes_of(lacking_[taken].piece);
-    return Take(&next, taken++);
+    Status error = Take(&next, taken);
+    if (error.code() != Code::kResourceExhausted) progress.bytes += state_->bytes_of(lacking_[taken++].piece);
+    return error;
   };
   Status lost;
-  for (std::size_t number = 0; number < lacking_.size(); ++number) {
-    if (on_way.size() == window_) lost = take();
-    if (!lost.ok()) break;
+  std::size_t number = 0;  // of the next to start
+  while (lost.ok() && (number < lacking_.size() || !on_way.empty())) {
+    if (number == lacking_.size() || on_way.size() == window_) lost = take();
+    if (lost.code() == Code::kResourceExhausted && OnStateChannel::AwaitRoom()) {
+      // The daemon had no room. It has refused those after this piece, too, until it knows that all have been read.
+      for (; !on_way.empty(); on_way.pop_front()) (void)on_way.front().Wait();
+      number = taken;
+      lost = {};
+    }
+    if (!lost.ok() || number == lacking_.size()) continue;
     if (on_progress && !on_progress(progress)) {
       return Status(Code::kInterrupted, "on_progress has ended the exchange of the shared state");
     }
-    auto started = Start(session, number);
+    auto started = WhenThereIsRoom([&] { return Start(session, number); });
     if (!started.ok()) return started.status();
     on_way.push_back(std::move(started.value()));
+    ++number;
   }
   while (!on_way.empty()) {  // even after a loss: they end, and the next operation comes after them
     if (!lost.ok() && lost.code() != Code::kPeerLost) break;

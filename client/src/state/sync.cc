@@ -13,6 +13,7 @@
 #include "client/src/state/exchange.h"
 #include "client/src/state/hashing.h"
 #include "client/src/state/labels.h"
+#include "client/src/state_channel.h"
 
 namespace ringway {
 namespace {
@@ -31,7 +32,8 @@ constexpr std::size_t kOfferedHashes = 128;  // with the offer; the hashes of a 
 Result<OpResult> Gather(Session& session, const std::uint64_t* mine, std::size_t words,
                         std::vector<std::uint64_t>* all) {
   all->resize(words * session.world_size());
-  auto result = session.AllGather(mine, words, all->data(), all->size(), DType::kU64);
+  auto result =
+      internal::WhenThereIsRoom([&] { return session.AllGather(mine, words, all->data(), all->size(), DType::kU64); });
   if (result.ok()) all->resize(words * result->world_size);
   return result;
 }
@@ -206,7 +208,8 @@ class Syncing {
       }
       if (!moved.ok()) return false;
       std::uint8_t whole = exchange.IsWhole() ? 1 : 0;
-      const auto agreed = session_.AllReduce(&whole, &whole, 1, DType::kU8, ReduceOp::kMin);
+      const auto agreed =
+          internal::WhenThereIsRoom([&] { return session_.AllReduce(&whole, &whole, 1, DType::kU8, ReduceOp::kMin); });
       if (!agreed.ok()) return agreed.status();
       if (whole == 0) return Status(Code::kMismatch, "the shared state was written to while it was sent");
     }
