@@ -74,6 +74,16 @@ TEST_F(RegionPoolTest, RecentOperationsOfManySizesKeepHalfOfTheLimit) {
   EXPECT_EQ(held_bytes_, 2 * bytes);
 }
 
+TEST_F(RegionPoolTest, WhatTrainingHasUsedAtOnceIsNotSpareEvenIfItWasGivenBack) {
+  EXPECT_TRUE(pool_.IsSpare(5 * kLarge));
+  Operate(2 * kLarge);  // of which one region is kept
+  EXPECT_FALSE(pool_.Exceeds(2 * kLarge));
+  EXPECT_TRUE(pool_.IsSpare(kLarge));
+  EXPECT_FALSE(pool_.IsSpare(2 * kLarge));
+  pool_.ForgetPeak();
+  EXPECT_TRUE(pool_.IsSpare(2 * kLarge));
+}
+
 TEST_F(RegionPoolTest, FreeRegionsAreBoundedWithoutALimit) {
   constexpr std::size_t kHuge = std::size_t{3} << 30;
   EXPECT_EQ(RegionPool::KeptBytesMax(0, kHuge), RegionPool::kFreeBytesMax + 2 * kHuge);

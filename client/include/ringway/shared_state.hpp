@@ -117,7 +117,8 @@ class RINGWAY_API SharedState {
 
   // Makes the tensors the same on all ranks; the others call Sync or Advance. Call it first, and after kRejoined. The
   // state is that of the ranks that train; if there are none, of those that rejoin; if all begin, that of the newest
-  // revision.
+  // revision. kInvalidArgument, and nothing else happens, while a newcomer replays and this rank is the same peer: all
+  // compare their states at the end of that, where Advance returns true.
   Result<StateResult> Sync(Session& session);
 
   // Ends a step on every rank, with nothing in flight: the tensors are one revision further. `update_waits` is from the
@@ -126,10 +127,12 @@ class RINGWAY_API SharedState {
   // Returns whether newcomers were admitted, or one that has replayed begins to contribute: `update_waits`, unless one
   // replays, for then others wait. If this rank was lost meanwhile, it has rejoined and has the
   // others' state: its peer_id has changed, and what was computed from the tensors before is useless. kIo: the file
-  // could not be written and is as before, all else is done, and the training may go on.
+  // could not be written and is as before, all else is done, and the training may go on. kInterrupted, kTimeout:
+  // nothing was advanced; call it again.
   Result<bool> Advance(Session& session, bool update_waits);
 
-  // Returns whether Advance would read the tensors now even without `update_waits` and a file, for a newcomer.
+  // Returns whether Advance may read or write the tensors now even without `update_waits` and a file, for a newcomer.
+  // From admission to contribution of one that replays: always.
   bool IsAsked(const Session& session) const;
 
   // Returns whether this rank replays: its inputs are not in sums and averages, so it need not compute them. From the

@@ -11,6 +11,8 @@
 namespace ringway::internal {
 namespace {
 
+constexpr Milliseconds kInterruptedPoll{100};
+
 // Returns whether all ranks get it alike, and go on.
 bool IsAgreed(Code code) {
   return code == Code::kPeerLost || code == Code::kDeadline || code == Code::kMismatch || code == Code::kCancelled;
@@ -20,7 +22,7 @@ bool IsAgreed(Code code) {
 template <typename Operation>
 Status Repeat(const Operation& operation) {
   for (;;) {
-    const auto result = operation();
+    const auto result = WhenThereIsRoom(operation);
     if (result.ok() || !IsAgreed(result.status().code())) return result.status();
   }
 }
@@ -104,11 +106,21 @@ Result<std::uint64_t> Replay::Agree() {
   return newest;
 }
 
+bool Replay::IsOf(const Session& session) const {
+  return session.impl_ == session_->impl_ && session.peer_id() == begin_.peer_id;
+}
+
 Result<bool> Replay::IsOver(std::uint64_t revision) {
   std::unique_lock<std::mutex> lock(mutex_);
   now_ = revision;
   if (!said_ || *said_ >= revision) return false;
-  changed_.wait(lock, [this] { return last_.has_value(); });
+  const Deadline forever = session_->impl_->Within(kForever);
+  while (!changed_.wait_for(lock, kInterruptedPoll, [this] { return last_.has_value(); })) {
+    lock.unlock();  // which a trainer's callback does not hold up
+    const bool interrupted = forever.Interrupted();
+    lock.lock();
+    if (interrupted) return Status(Code::kInterrupted, "Advance was interrupted at the end of a replay: call it again");
+  }
   if (!last_->ok()) return last_->status();
   return revision > last_->value();
 }

@@ -62,8 +62,10 @@ class Replay {
   bool is_newcomers() const { return is_newcomers_; }
   // A newcomer has caught up. May be called again.
   void CatchUp();
+  // Returns whether this rank replays, or gives the state, in that session and as the peer that it is now.
+  bool IsOf(const Session& session) const;
   // At the boundary of this revision: returns whether it is the one at which the newcomer begins to contribute. Waits
-  // for the others at most once, while they exchange a number.
+  // for the others at most once, while they exchange a number. kInterrupted: call it again.
   Result<bool> IsOver(std::uint64_t revision);
 
  private:

@@ -97,9 +97,13 @@ class SharedStateImpl {
     }
     if (replay_) {
       const auto is_over = ReplayIsOver(session);
-      if (!is_over.ok()) return NotOfTheFile(is_over.status());
-      if (!is_over.value()) return Saved(false);
-      if (!update_waits) {
+      const bool has_rejoined = is_over.status().code() == Code::kRejoined;
+      if (!is_over.ok() && !has_rejoined) {
+        --revision_;
+        return NotOfTheFile(is_over.status());
+      }
+      if (is_over.ok() && !is_over.value()) return Saved(false);
+      if (has_rejoined || !update_waits) {
         const auto compared = Sync(session);
         return compared.ok() ? Saved(true) : compared.status();
       }
@@ -117,10 +121,14 @@ class SharedStateImpl {
     return Saved(update_waits);
   }
   bool is_replaying() const { return replay_ != nullptr && replay_->is_newcomers(); }
+  // Returns whether the ranks have yet to agree on the boundary at which they compare their states.
+  bool IsInReplay(const Session& session) const { return replay_ != nullptr && replay_->IsOf(session); }
 
   std::uint64_t revision() const { return revision_; }
   bool IsAsked(const Session& session) const {
-    return !state_.IsForked() && state_.bytes() >= kTakenBytesMin && sources_.AreAsked(session.impl_->Newcomers());
+    if (state_.IsForked()) return false;
+    if (replay_) return true;  // the boundary that ends it may be the next
+    return state_.bytes() >= kTakenBytesMin && sources_.AreAsked(session.impl_->Newcomers());
   }
 
  private:
@@ -166,7 +174,7 @@ class SharedStateImpl {
   Result<bool> ReplayIsOver(Session& session) {
     if (is_replaying() && session.impl_->view().behind == 0) replay_->CatchUp();
     auto is_over = replay_->IsOver(revision_);
-    if (!is_over.ok()) EndReplay(session);
+    if (!is_over.ok() && is_over.status().code() != Code::kInterrupted) EndReplay(session);
     return is_over;
   }
   void EndReplay(Session& session) {
@@ -244,6 +252,10 @@ Result<std::unique_ptr<Session>> SharedState::Join(const JoinOptions& options) {
 
 Result<StateResult> SharedState::Sync(Session& session) {
   if (!impl_) return NoState();
+  if (impl_->IsInReplay(session)) {
+    return Status(Code::kInvalidArgument,
+                  "Sync while a newcomer replays, which its end would do: go on with steps until Advance returns true");
+  }
   return internal::NoThrow([&] { return impl_->Sync(session); });
 }
 
