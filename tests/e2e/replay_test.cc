@@ -6,11 +6,13 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <future>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <ringway/shared_state.hpp>
 #include <string>
 #include <thread>
@@ -34,6 +36,7 @@ class Apprentice {
     std::uint64_t seed = 0;
     std::int64_t input = 1;  // of this rank
     bool errs = false;       // changes its state by something that is no result, while it replays
+    std::size_t fills = 0;   // so many sums of one number before each step, more than there are slots
     std::function<void(const Status&)> on_waiting = {};
   };
 
@@ -48,6 +51,12 @@ class Apprentice {
     if (thread_.joinable()) thread_.join();
   }
 
+  // Sync at the next step; then `synced` has its outcome.
+  void AskSync() { asks_sync_ = true; }
+  std::optional<Code> synced() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return synced_;
+  }
   // All end after the same step, which the first that is stopped suggests.
   void Stop() { stops_ = true; }
   // As a trainer that dies.
@@ -67,6 +76,11 @@ class Apprentice {
   std::uint64_t contributions() const { return contributions_.load(); }
   // Steps of which the result was without somebody's input.
   std::uint64_t without() const { return without_.load(); }
+  // Submissions for which there was no slot.
+  std::uint64_t refused() const { return refused_.load(); }
+  // Boundaries without a waiting update at which the states were compared, and those of which IsAsked said so.
+  std::uint64_t compared() const { return compared_.load(); }
+  std::uint64_t foretold() const { return foretold_.load(); }
 
  private:
   void Run(const JoinOptions& options) {
@@ -81,9 +95,38 @@ class Apprentice {
     if (error_.ok()) (void)session_->Leave();
   }
 
+  Status FillSlots() {
+    std::vector<std::int64_t> ones(options_.fills, 1);
+    std::deque<Work> works;
+    for (std::int64_t& one : ones) {
+      auto work = session_->AllReduceAsync(&one, &one, 1, DType::kI64, ReduceOp::kSum);
+      while (work.status().code() == Code::kResourceExhausted && !works.empty()) {
+        ++refused_;
+        if (const auto done = works.front().Wait(); !done.ok()) return done.status();
+        works.pop_front();
+        work = session_->AllReduceAsync(&one, &one, 1, DType::kI64, ReduceOp::kSum);
+      }
+      if (!work.ok()) return work.status();
+      works.push_back(std::move(work.value()));
+    }
+    for (Work& work : works) {
+      if (const auto done = work.Wait(); !done.ok()) return done.status();
+    }
+    return {};
+  }
+
   void Step() {
     holds_.wait(true);
     if (aborts_) session_->Abort();
+    if (const Status filled = FillSlots(); !filled.ok()) {
+      error_ = filled.code() == Code::kRejoined ? state_.Sync(*session_).status() : filled;
+      return;
+    }
+    if (asks_sync_.exchange(false)) {
+      const Code code = state_.Sync(*session_).status().code();
+      const std::lock_guard<std::mutex> lock(mutex_);
+      synced_ = code;
+    }
     std::vector<std::int64_t> sum(kSummed, options_.input);
     sum[1] = stops_ ? 1 : 0;
     const bool is_replaying = state_.is_replaying();
@@ -105,7 +148,12 @@ class Apprentice {
     if (!result->is_late) ++contributions_;
     ++steps_;
     if (is_over_) return;
+    const bool is_asked = state_.IsAsked(*session_);
     const auto advanced = state_.Advance(*session_, result->update_waits);
+    if (advanced.ok() && advanced.value() && !result->update_waits) {
+      ++compared_;
+      if (is_asked) ++foretold_;
+    }
     if (!advanced.ok() && advanced.status().code() == Code::kRejoined) {
       if (const auto synced = state_.Sync(*session_); !synced.ok()) error_ = synced.status();
     } else if (!advanced.ok()) {
@@ -117,6 +165,10 @@ class Apprentice {
   std::vector<std::uint64_t> words_;
   std::atomic<bool> stops_ = false, aborts_ = false, holds_ = false, has_joined_ = false;
   std::atomic<std::uint64_t> steps_ = 0, replayed_ = 0, contributions_ = 0, without_ = 0;
+  std::atomic<std::uint64_t> refused_ = 0, compared_ = 0, foretold_ = 0;
+  std::atomic<bool> asks_sync_ = false;
+  std::mutex mutex_;
+  std::optional<Code> synced_;
   bool is_over_ = false;
   Status error_;
   SharedState state_;
@@ -204,6 +256,34 @@ TEST_F(ReplayTest, MembersThatHaveRejoinedTakePartInALaterReplay) {
   Await([&] { return newcomer.contributions() > 3; });
   EXPECT_GE(newcomer.replayed(), 1U);
   End();
+}
+
+TEST_F(ReplayTest, TrainersThatUseAllSlotsGiveTheirState) {
+  Begin(2, {.seed = 7, .fills = 300});
+  JoinOptions rejoins = cluster_.At(2, "job", 1);
+  rejoins.reconnect = kPatience;  // on a busy machine it may be dropped
+  Apprentice& newcomer = Add({.seed = 99, .fills = 300}, rejoins);
+  Await([&] { return newcomer.contributions() > 3; });
+  EXPECT_GT(trainers_[0]->without(), 0U);
+  EXPECT_GT(trainers_[0]->refused(), 0U);
+  End();
+}
+
+TEST_F(ReplayTest, SyncDuringAReplayIsRefusedAndTheBoundaryThatEndsItIsForetold) {
+  Begin(2);
+  Apprentice& newcomer = Add({.seed = 99});
+  newcomer.Hold(true);
+  Await([&] { return newcomer.has_joined() && trainers_[0]->without() > 3; });
+  trainers_[0]->AskSync();
+  Await([&] { return trainers_[0]->synced().has_value(); });
+  EXPECT_EQ(trainers_[0]->synced(), Code::kInvalidArgument);
+  newcomer.Hold(false);
+  Await([&] { return newcomer.contributions() > 3; });
+  End();
+  for (const auto& trainer : trainers_) {
+    EXPECT_GE(trainer->compared(), 1U);
+    EXPECT_EQ(trainer->foretold(), trainer->compared());
+  }
 }
 
 TEST_F(ReplayTest, TwoNewcomersReplay) {
