@@ -24,6 +24,9 @@
 namespace ringway::e2e {
 namespace {
 
+// A thousand steps with a sanitizer, on a busy machine.
+constexpr std::chrono::seconds kPatienceOfSteps = kSanitized ? 4 * kPatience : kPatience;
+
 constexpr std::size_t kReplayedWords = std::size_t{1} << 20;  // 8 MiB
 constexpr std::size_t kSummed = 4096;
 
@@ -188,7 +191,7 @@ class ReplayTest : public testing::Test {
     return *trainers_.emplace_back(std::make_unique<Apprentice>(options, join));
   }
   static void Await(const std::function<bool()>& condition) {
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    const auto deadline = std::chrono::steady_clock::now() + kPatienceOfSteps;
     while (!condition()) {
       ASSERT_LT(std::chrono::steady_clock::now(), deadline);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
