@@ -173,7 +173,8 @@ TEST(CtlErrorTest, MistakesAreNamed) {
   };
   EXPECT_NE(error({"statsu"}).find("no command 'statsu': it is one of status, events, why"), std::string::npos);
   EXPECT_NE(error({"--json", "wy", "job"}).find("no command 'wy'"), std::string::npos);
-  EXPECT_NE(error({"certs", "isue"}).find("no command 'isue': it is one of init, issue, revoke, show"), std::string::npos)
+  EXPECT_NE(error({"certs", "isue"}).find("no command 'isue': it is one of init, issue, revoke, show"),
+            std::string::npos)
       << error({"certs", "isue"});
   EXPECT_NE(error({"--master", "127.0.0.1:0", "status"}).find("has port 0, where nobody can be dialled"),
             std::string::npos);

@@ -211,7 +211,8 @@ TEST(FrameCodecTest, VersionsAgreeOnTheHighestOfBothRanges) {
       {kProtocolVersionMax + 2, kProtocolVersionMax + 1, std::nullopt},
   };
   for (const Row& row : rows) {
-    EXPECT_EQ(AgreeVersion(kProtocolVersions, {row.other_min, row.other_max}), row.agreed) << row.other_min << ".." << row.other_max;
+    EXPECT_EQ(AgreeVersion(kProtocolVersions, {row.other_min, row.other_max}), row.agreed)
+        << row.other_min << ".." << row.other_max;
   }
 }
 
