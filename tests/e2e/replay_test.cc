@@ -27,7 +27,7 @@ namespace {
 // A thousand steps with a sanitizer, on a busy machine.
 constexpr std::chrono::seconds kPatienceOfSteps = kSanitized ? 4 * kPatience : kPatience;
 
-constexpr std::size_t kReplayedWords = std::size_t{1} << 20;  // 8 MiB
+constexpr std::size_t kReplayedWords = std::size_t{1} << (kSanitized ? 18 : 20);  // 8 MiB, or 2
 constexpr std::size_t kSummed = 4096;
 
 // A trainer on a thread of its own. Each step adds the sum of the ranks' inputs to all of its state, which has numbers
