@@ -79,7 +79,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   REQUIRE(submit.slot < abi::kSlotCount && submit.spec.channel < abi::kChannelCountMax);
   REQUIRE(verdict.input_bytes == 0 || regions.contains(submit.input_region));
   REQUIRE(verdict.result_bytes == 0 || regions.contains(submit.result_region));
-  REQUIRE((submit.spec.root != 0) == (HasRoot(submit.spec.kind) || IsMessage(submit.spec.kind)));
+  const bool is_without = submit.spec.root != 0 && submit.spec.kind == OpKind::kAllReduce;  // inputs
+  REQUIRE((submit.spec.root != 0) == (HasRoot(submit.spec.kind) || IsMessage(submit.spec.kind) || is_without));
+  REQUIRE(!is_without || ((submit.spec.op == ReduceOp::kSum || submit.spec.op == ReduceOp::kAvg) &&
+                          submit.spec.quorum == 0 && submit.spec.weight == 0));
   REQUIRE((submit.spec.members != 0) == IsForOneWorld(submit.spec.kind));
   if (IsEmpty(submit.spec.kind)) return 0;
   CheckAccepted(submit, verdict, regions[submit.input_region], regions[submit.result_region]);
