@@ -26,13 +26,13 @@ std::int64_t Ms(Duration time) { return time.count() / 1000; }
 
 }  // namespace
 
-// Uses what is known here, or was when the view broke: a rank has submitted the operation if it has sent READY or any
-// segment of it, or said so in a heartbeat.
 bool OperationWatch::NeedsNoInputOf(const Operation& op, PeerId member) {
   const PeerId from = op.submission.descriptor.without_from();
   return from != PeerId() && member >= from;
 }
 
+// Uses what is known here, or was when the view broke: a rank has submitted the operation if it has sent READY or any
+// segment of it, or said so in a heartbeat.
 std::vector<PeerId> OperationWatch::AwaitedBy(const Operation& op) const {
   std::vector<PeerId> awaited;
   for (const PeerId member : ctx_.view().members) {

@@ -45,6 +45,23 @@ Hash ContentOf(const std::vector<Hash>& hashes) {
 // Returns whether it is a loss, which all ranks get alike: the survivors choose again.
 bool IsLoss(const Status& error) { return error.code() == Code::kPeerLost; }
 
+// Returns whether ranks may get different errors here, from which they do not recover by themselves.
+bool IsOfThisRankAlone(Code code) {
+  switch (code) {
+    case Code::kResourceExhausted:
+    case Code::kNotSupported:
+    case Code::kInvalidArgument:
+    case Code::kDeviceFailed:
+    case Code::kIo:
+    case Code::kTimeout:
+    case Code::kInterrupted:
+    case Code::kInternal:
+      return true;
+    default:
+      return false;
+  }
+}
+
 class Syncing {
  public:
   Syncing(Session* session, StateBytes* state, const StateOptions& options, internal::Standing standing)
@@ -234,22 +251,6 @@ class Syncing {
 };
 
 }  // namespace
-
-bool internal::IsOfThisRankAlone(Code code) {
-  switch (code) {
-    case Code::kResourceExhausted:
-    case Code::kNotSupported:
-    case Code::kInvalidArgument:
-    case Code::kDeviceFailed:
-    case Code::kIo:
-    case Code::kTimeout:
-    case Code::kInterrupted:
-    case Code::kInternal:
-      return true;
-    default:
-      return false;
-  }
-}
 
 Result<StateResult> internal::SyncBytes(Session& session, StateBytes& state, const StateOptions& options,
                                         Standing standing, Prepared* prepared) {

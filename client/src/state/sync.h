@@ -27,9 +27,6 @@ struct Prepared {
   Hash chosen = {};
 };
 
-// Returns whether ranks may get different errors here, from which they do not recover by themselves.
-bool IsOfThisRankAlone(Code code);
-
 // If this rank alone fails, it leaves the group, since the others are in the middle of the exchange.
 Result<StateResult> SyncBytes(Session& session, StateBytes& state, const StateOptions& options, Standing standing,
                               Prepared* prepared);
